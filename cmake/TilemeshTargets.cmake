@@ -157,7 +157,8 @@ function(tilemesh_add_umbrella)
 endfunction()
 
 function(tilemesh_set_warnings target)
+  file(RELATIVE_PATH up ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})  # what ccache makes of it
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion
     -Wshadow -Wnon-virtual-dtor -Wold-style-cast $<$<BOOL:${TILEMESH_WERROR}>:-Werror>
-    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
+    -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${up}=)
 endfunction()
