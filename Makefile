@@ -1,0 +1,65 @@
+# The short commands. Each installs what is missing, works from a fresh clone, and says what it does.
+.PHONY: build test demo bench asan tsan format tidy clean deps models build-dev
+
+jobs ?= $(shell nproc)
+release := build/release/bin
+text := Tilemesh reads 2026 lines
+thread_tests := ^(device|mesh|runtime|collectives|backends/cpu|backends/null)/
+
+build: deps
+	@echo "== building a release into $(release)"
+	@cmake --preset release -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@cmake --build --preset release --parallel $(jobs)
+
+build-dev: deps
+	@echo "== building the tests into build/dev"
+	@cmake --preset dev -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@cmake --build --preset dev --parallel $(jobs)
+
+test: build-dev models
+	@echo "== running every test"
+	@ctest --preset dev --parallel $(jobs) --output-junit ctest.xml
+
+demo: build models
+	@echo "== speech: speaking sentences into build/demo/speech.wav, then finding them"
+	@tools/speak.sh build/demo/speech.wav
+	@$(release)/tilemesh-speech build/models/silero_vad.onnx build/demo/speech.wav --mesh 1x2
+	@echo "== reading: rendering \"$(text)\" into build/demo/line.ppm, then reading it"
+	@build/venv/bin/python tools/render_line.py "$(text)" build/demo/line.ppm
+	@$(release)/tilemesh-reading build/models/ch_PP-OCRv4_rec_infer.onnx \
+	  build/models/ch_PP-OCRv4_rec_infer.characters.txt build/demo/line.ppm --mesh 1x2
+
+bench: build models
+	@echo "== measuring against rivals and limits into build/bench.json"
+	@build/venv/bin/python tools/bench.py --output build/bench.json
+
+asan: deps models
+	@echo "== building and running the tests under the address and undefined-behaviour sanitizers"
+	@cmake --preset asan -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@cmake --build --preset asan --parallel $(jobs)
+	@ctest --preset asan --parallel $(jobs) --output-junit ctest.xml
+
+tsan: deps models
+	@echo "== building and running the tests of queues, events and executors under the thread sanitizer"
+	@cmake --preset tsan -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@tools/build_tests.sh tsan '$(thread_tests)'
+	@ctest --preset tsan --parallel $(jobs) --output-junit ctest.xml -R '$(thread_tests)'
+
+format: deps
+	@echo "== formatting all C++ sources"
+	@tools/format.sh
+
+tidy: deps
+	@echo "== running clang-tidy over src, without the tests"
+	@cmake --preset dev -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@tools/tidy.sh build/dev
+
+deps:
+	@tools/install_deps.sh
+
+models: deps
+	@tools/fetch_models.sh
+
+clean:
+	@echo "== removing build/"
+	@rm -rf build
