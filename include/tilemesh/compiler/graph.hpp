@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilemesh/ops/op.hpp"
+#include "tilemesh/program/program.hpp"
+
+namespace tilemesh {
+
+/// Row-major elements known at compile time. Shared, never changed.
+struct ConstantData {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::shared_ptr<const std::vector<std::byte>> bytes;
+};
+
+enum class GraphValueId : std::uint32_t {};
+inline constexpr GraphValueId kNoValue{0xffffffff};
+
+/// A value: made by one node, an input, or a constant. Types are global and row-major until layouts
+/// are assigned.
+struct GraphValue {
+  std::string name;
+  OperandType type;
+  std::shared_ptr<const ConstantData> constant;  ///< null: not a constant
+};
+
+struct GraphBlock;
+
+/// One op of the table, or an `if` with two blocks.
+struct GraphNode {
+  enum class Kind : std::uint8_t { call, branch, fail };
+  Kind kind = Kind::call;
+  const OpDef* def = nullptr;
+  Attributes attributes;
+  Expression epilogue;
+  std::vector<GraphValueId> inputs;  ///< kNoValue: not given. branch: the condition
+  std::vector<GraphValueId> outputs;
+  std::string name;
+  std::string message;                                 ///< fail
+  std::string implementation;                          ///< once chosen
+  std::shared_ptr<GraphBlock> then_block, else_block;  ///< branch
+};
+
+/// Nodes in order of execution, and the values that a branch gives (as many as the node's outputs).
+struct GraphBlock {
+  std::vector<GraphNode> nodes;
+  std::vector<GraphValueId> results;
+};
+
+struct GraphInput {
+  std::string name;
+  GraphValueId value = kNoValue;
+  InputKind kind = InputKind::activation;
+  Space space = Space::dram;
+  Placements placements;
+};
+struct GraphOutput {
+  std::string name;
+  GraphValueId value = kNoValue;
+  int alias = -1;  ///< input whose storage it takes over
+  Space space = Space::dram;
+  Placements placements;
+};
+
+/// A program before decisions: static shapes, one op table, structured branches. What importers and
+/// the ProgramBuilder make, what passes change, what `compile` lowers.
+struct Graph {
+  std::string name = "main";
+  std::vector<GraphValue> values;
+  std::vector<GraphInput> inputs;
+  std::vector<GraphOutput> outputs;
+  GraphBlock body;
+  std::map<std::string, std::string> metadata;
+
+  GraphValue& operator[](GraphValueId id) { return values[static_cast<std::size_t>(id)]; }
+  const GraphValue& operator[](GraphValueId id) const {
+    return values[static_cast<std::size_t>(id)];
+  }
+  GraphValueId add_value(std::string value_name, OperandType type);
+  GraphValueId add_constant(std::string value_name, ConstantData data);
+  bool is_constant(GraphValueId id) const {
+    return id != kNoValue && (*this)[id].constant != nullptr;
+  }
+  /// Infers the node's outputs (types and values are added) and appends it to `block`.
+  std::vector<GraphValueId> append(GraphBlock& block, GraphNode node, int output_count = 0);
+  /// The node as a call on global, row-major types.
+  OpCall call_of(const GraphNode& node) const;
+  /// Throws internal if ids, types or the order of definition are broken. Run between passes in
+  /// tests.
+  void check() const;
+};
+
+/// One line a node, for tests and `inspect --passes`.
+std::string to_string(const Graph& graph);
+
+}  // namespace tilemesh

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilemesh/ops/op.hpp"
+#include "tilemesh/types/tensor_spec.hpp"
+
+namespace tilemesh {
+
+/// A byte in one of a device's arenas; on lock-step devices the same on each.
+struct DeviceAddress {
+  Space space = Space::dram;
+  std::int64_t offset = 0;
+  friend bool operator==(const DeviceAddress&, const DeviceAddress&) = default;
+};
+
+/// Where a step finds an operand: `offset` bytes into base number `base`, which each launch binds
+/// to an address. base < 0: the operand is absent.
+struct StepOperand {
+  int base = -1;
+  std::int64_t offset = 0;
+};
+
+/// One entry of a device program: an op, or a jump within the list.
+struct DeviceStep {
+  enum class Kind : std::uint8_t {
+    call,
+    jump,           ///< to `target`
+    jump_if_false,  ///< to `target` if operand 0, one bool, is false
+    fail,           ///< the program fails with `message`
+  };
+  Kind kind = Kind::call;
+  OpCall call;                        ///< on the device's own shard
+  std::vector<StepOperand> operands;  ///< inputs, then outputs
+  int target = 0;                     ///< > own index; the list's size ends the program
+  std::string name;                   ///< for errors: "op 7 \"matmul_3\""
+  std::string message;
+};
+
+}  // namespace tilemesh

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "tilemesh/memory/lockstep_allocator.hpp"
+#include "tilemesh/memory/report.hpp"
+
+namespace tilemesh {
+
+/// The lock-step arenas of a mesh with a label on every range: the allocator of each space plus who
+/// holds what. Thread-safe; touches no memory.
+class Ledger {
+ public:
+  Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes);
+  ~Ledger();
+
+  /// Nullopt if there is no room. In steady state (a label seen before, a free range at hand) it
+  /// allocates no heap memory.
+  std::optional<ByteRange> allocate(Space space, std::int64_t bytes, std::int64_t alignment,
+                                    Lifetime lifetime, std::string_view label);
+  void free(Space space, const ByteRange& range, std::string_view label) noexcept;
+
+  MemoryReport report() const;
+  /// "asked 64 MiB of dram for "w": 12 MiB of 1 GiB are free, the largest hole has 8 MiB; largest
+  /// holders: ..."
+  std::string describe_shortage(Space space, std::int64_t bytes, std::string_view label) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace tilemesh

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilemesh/ops/attributes.hpp"
+#include "tilemesh/ops/expression.hpp"
+#include "tilemesh/types/dtype.hpp"
+#include "tilemesh/types/layout.hpp"
+#include "tilemesh/types/shape.hpp"
+#include "tilemesh/types/strided.hpp"
+
+namespace tilemesh {
+
+/// What an op knows of one operand. An optional input that isn't given has present = false.
+struct OperandType {
+  DType dtype = DType::f32;
+  Shape shape;
+  Layout layout;
+  bool present = true;
+
+  std::int64_t bytes() const { return present ? layout.bytes(shape, size_of(dtype)) : 0; }
+  friend bool operator==(const OperandType&, const OperandType&) = default;
+};
+
+struct OpDef;
+
+/// One use of an op with everything decided but the data.
+struct OpCall {
+  const OpDef* def = nullptr;
+  Attributes attributes;
+  Expression epilogue;              ///< empty: none; for `map`: the op itself
+  std::vector<OperandType> inputs;  ///< the op's own, then the epilogue's operands
+  std::vector<OperandType> outputs;
+};
+
+/// Which factors index an operand's dims, in the manner of an einsum; kNone for a dim that can't be
+/// cut. A factor that is on an input and no output is a reduction.
+struct Factors {
+  static constexpr int kNone = -1;
+  std::vector<std::vector<int>> inputs;
+  std::vector<std::vector<int>> outputs;
+};
+
+/// One row of the table of ops. Shapes and dtypes are static; attributes never hold data.
+struct OpDef {
+  std::string_view name;  ///< "matmul"; part of the binary format
+  int min_inputs = 1;
+  int max_inputs = 1;  ///< -1: any number
+  int min_outputs = 1;
+  int max_outputs = 1;
+
+  /// Checks attributes and inputs, and gives shape and dtype of the outputs (layouts are rows).
+  /// `call.outputs` is ignored, but for its size where an op has optional outputs (0 then means
+  /// min_outputs). Throws invalid_argument with the values met and the values wanted.
+  std::vector<OperandType> (*infer)(const OpCall& call) = nullptr;
+
+  /// The op's placement rule for these shapes.
+  Factors (*factors)(const OpCall& call) = nullptr;
+
+  /// The op's meaning, plain and slow: row-major in, row-major out, no epilogue. Pointers of absent
+  /// inputs and outputs are null. Sizes are those of call.inputs and call.outputs.
+  void (*reference)(const OpCall& call, std::span<const std::byte* const> inputs,
+                    std::span<std::byte* const> outputs) = nullptr;
+
+  /// For elementwise ops: the function that a fused chain uses for it, if it has one
+  /// (`ScalarFn`'s number; -1: none).
+  int scalar_fn = -1;
+  /// True if the output is the input's bytes in another shape (reshape, squeeze, identity).
+  bool is_view = false;
+};
+
+/// All ops, sorted by name.
+std::span<const OpDef> all_ops();
+/// Null if there is none of that name.
+const OpDef* find_op(std::string_view name);
+/// Throws unsupported if there is none of that name.
+const OpDef& get_op(std::string_view name);
+
+/// Checks the number of inputs, runs `infer`, checks the epilogue's operands; fills call.outputs
+/// with row-major types. Errors begin with the op's name.
+void infer_outputs(OpCall& call);
+
+/// The whole call on operands in any non-opaque layout, epilogue included: unpacks, runs the
+/// reference, applies the chain, packs. The last entry of every kernel list.
+void run_reference(const OpCall& call, std::span<const std::byte* const> inputs,
+                   std::span<std::byte* const> outputs);
+
+/// Numpy-style broadcast of two shapes; throws invalid_argument naming both.
+Shape broadcast(const Shape& a, const Shape& b);
+
+/// "matmul(f32[2,3], f32[3,4]) -> f32[2,4]", for messages and `inspect`.
+std::string to_string(const OpCall& call);
+
+}  // namespace tilemesh
