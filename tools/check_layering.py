@@ -21,7 +21,7 @@ ALLOWED = {  # part: the parts it may include
     "base": set(),
     "types": {"base"},
     "memory": VALUES,
-    "device": VALUES | {"memory"},
+    "device": VALUES | {"memory", "ops"},  # ops are values: what a device is asked to prepare
     "mesh": VALUES | {"memory", "device"},
     "ops": VALUES,
     "program": VALUES | {"ops"},
