@@ -140,6 +140,16 @@ function(tilemesh_flatbuffers part schema)
   endforeach()
 endfunction()
 
+# Some parts call functions that builtin alone defines, since it alone knows the backends. So whoever
+# links such a part links builtin as well: a cycle of static libraries, which CMake allows.
+function(tilemesh_close_cycle)
+  foreach(part IN ITEMS mesh runtime compiler)
+    if(TARGET tilemesh_builtin AND TARGET tilemesh_${part})
+      target_link_libraries(tilemesh_${part} INTERFACE tilemesh::builtin)
+    endif()
+  endforeach()
+endfunction()
+
 # The target tilemesh::tilemesh: all parts, and the header that includes them.
 function(tilemesh_add_umbrella)
   get_property(parts GLOBAL PROPERTY TILEMESH_PART_TARGETS)
