@@ -17,10 +17,14 @@ struct DeviceAddress {
 };
 
 /// Where a step finds an operand: `offset` bytes into base number `base`, which each launch binds
-/// to an address. base < 0: the operand is absent.
+/// to an address; or a fixed address, known when the program is prepared (constants, workspace).
 struct StepOperand {
-  int base = -1;
-  std::int64_t offset = 0;
+  static constexpr int kAbsent = -1;
+  static constexpr int kFixed = -2;
+
+  int base = kAbsent;
+  std::int64_t offset = 0;    ///< kFixed: into the arena of `space`
+  Space space = Space::dram;  ///< only for kFixed
 };
 
 /// One entry of a device program: an op, or a jump within the list.
