@@ -1,0 +1,167 @@
+"""Measures Tilemesh against onnxruntime, one thread each, in turns within one run.
+
+Writes an array of records {group, name, value, unit, reference, ratio, wanted, ok}: `reference` is
+onnxruntime's value in this run, `ratio` how we stand to it (above 1 is better than it), `wanted`
+the ratio or value asked for, or null. Our side is timed by `tilemesh-bench`, which prints one JSON
+object with `median_us`:
+
+    tilemesh-bench add --repeat N             a blocking run of Add on [1,16]
+    tilemesh-bench run FILE.tmb --repeat N    a blocking run, its inputs resident
+    tilemesh-bench load FILE.tmb --repeat N   load and prepare
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import models
+
+BINARIES = models.ROOT / "build" / "release" / "bin"
+ROUNDS = 7
+ROUND_SECONDS = 0.3
+
+Measure = Callable[[int], float]  # repeats -> median in microseconds
+
+
+@dataclasses.dataclass
+class Record:
+    group: str
+    name: str
+    value: float
+    unit: str
+    reference: float | None
+    ratio: float | None
+    wanted: float | None = None
+    ok: bool | None = None
+
+
+def rival_session(model: str | bytes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def rival_run(session: onnxruntime.InferenceSession, inputs: models.Inputs) -> Measure:
+    """Times runs with everything bound ahead, so that little of Python's own time is in it."""
+    binding = session.io_binding()
+    values = [onnxruntime.OrtValue.ortvalue_from_numpy(value) for value in inputs.values()]
+    for name, value in zip(inputs, values):
+        binding.bind_ortvalue_input(name, value)
+    for output in session.get_outputs():
+        binding.bind_output(output.name)
+
+    def measure(repeats: int) -> float:
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter_ns()
+            session.run_with_iobinding(binding)
+            times.append(time.perf_counter_ns() - start)
+        return statistics.median(times) / 1e3
+
+    return measure
+
+
+def rival_load(path: pathlib.Path) -> Measure:
+    def measure(repeats: int) -> float:
+        times = []
+        for _ in range(repeats):
+            start = time.perf_counter_ns()
+            rival_session(str(path))
+            times.append(time.perf_counter_ns() - start)
+        return statistics.median(times) / 1e3
+
+    return measure
+
+
+def ours(*arguments: str) -> Measure:
+    def measure(repeats: int) -> float:
+        command = [str(BINARIES / "tilemesh-bench"), *arguments, "--repeat", str(repeats)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return float(json.loads(output)["median_us"])
+
+    return measure
+
+
+def in_turns(our: Measure, rival: Measure, rounds: int = ROUNDS) -> tuple[float, float]:
+    """The medians over the rounds; one round takes about ROUND_SECONDS on each side."""
+    repeats = max(1, min(100_000, int(ROUND_SECONDS * 1e6 / max(rival(3), 0.1))))
+    pairs = [(our(repeats), rival(repeats)) for _ in range(rounds)]
+    return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
+
+
+def compile_model(case: models.Case, output: pathlib.Path) -> None:
+    command = [str(BINARIES / "tilemesh"), "compile", str(case.path), "-o", str(output),
+               "--threads-per-device", "1"]
+    for name, shape in case.inputs.items():
+        if isinstance(shape, tuple):
+            command += ["--shape", f"{name}={','.join(map(str, shape))}"]
+        else:
+            command += ["--value", f"{name}={shape}"]
+    output.parent.mkdir(parents=True, exist_ok=True)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def measure_models(wanted_mean: float, wanted_load: float) -> list[Record]:
+    runs, loads = [], []
+    for name, case in models.TIMED.items():
+        binary = models.ROOT / "build" / "bench" / f"{name}.tmb"
+        compile_model(case, binary)
+        rival = rival_run(rival_session(str(case.path)), case.make_inputs())
+        our_us, rival_us = in_turns(ours("run", str(binary)), rival)
+        runs.append(Record("models", name, our_us, "us", rival_us, rival_us / our_us))
+        our_us, rival_us = in_turns(ours("load", str(binary)), rival_load(case.path))
+        ratio = rival_us / our_us
+        loads.append(Record("load", name, our_us, "us", rival_us, ratio, wanted_load,
+                            ratio >= wanted_load))
+    mean = math.exp(statistics.fmean(math.log(record.ratio or 0.0) for record in runs))
+    total = Record("models", "geometric_mean", mean, "ratio", 1.0, mean, wanted_mean,
+                   mean >= wanted_mean)
+    return [*runs, total, *loads]
+
+
+def measure_add(wanted_us: float) -> Record:
+    info = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 16])
+            for name in "aby"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Add", ["a", "b"], ["y"])], "add",
+                                   info[:2], info[2:])
+    model = onnx.helper.make_model(graph, ir_version=8,
+                                   opset_imports=[onnx.helper.make_opsetid("", 14)])
+    inputs = {name: np.ones((1, 16), np.float32) for name in "ab"}
+    rival = rival_run(rival_session(model.SerializeToString()), inputs)
+    our_us, rival_us = in_turns(ours("add"), rival)
+    return Record("small", "add_1x16", our_us, "us", rival_us, rival_us / our_us, wanted_us,
+                  our_us <= wanted_us)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=pathlib.Path,
+                        default=models.ROOT / "build" / "bench.json")
+    options = parser.parse_args()
+    records = [*measure_models(wanted_mean=0.8, wanted_load=5.0), measure_add(wanted_us=1.4)]
+    print(f"{'group':8} {'name':16} {'ours':>12} {'onnxruntime':>12} {'ratio':>8} {'wanted':>7}")
+    for record in records:
+        wanted = "" if record.wanted is None else f"{record.wanted:g}"
+        verdict = {None: "", True: "ok", False: "falls short"}[record.ok]
+        print(f"{record.group:8} {record.name:16} {record.value:9.2f} {record.unit:5}"
+              f"{record.reference:9.2f} {record.unit:5}{record.ratio:6.2f} {wanted:>7} {verdict}")
+    options.output.write_text(json.dumps([dataclasses.asdict(r) for r in records], indent=1) + "\n")
+    print(f"written to {options.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
