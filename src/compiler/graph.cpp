@@ -1,0 +1,115 @@
+#include "tilemesh/compiler/graph.hpp"
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/math.hpp"
+
+namespace tilemesh {
+
+GraphValueId Graph::add_value(std::string value_name, OperandType type) {
+  const auto id = static_cast<GraphValueId>(narrow<std::uint32_t>(values.size()));
+  TILEMESH_CHECK(id != kNoValue, "a graph has too many values");
+  values.push_back({std::move(value_name), std::move(type), nullptr});
+  return id;
+}
+
+GraphValueId Graph::add_constant(std::string value_name, ConstantData data) {
+  TILEMESH_CHECK(data.bytes != nullptr, "a constant without bytes");
+  const std::int64_t wanted = checked_mul(data.shape.element_count(), size_of(data.dtype));
+  TILEMESH_CHECK(std::cmp_equal(data.bytes->size(), wanted),
+                 "a constant's bytes don't fit its shape");
+  const GraphValueId id = add_value(std::move(value_name), {data.dtype, data.shape, {}, true});
+  (*this)[id].constant = std::make_shared<const ConstantData>(std::move(data));
+  return id;
+}
+
+OpCall Graph::call_of(const GraphNode& node) const {
+  TILEMESH_CHECK(node.kind == GraphNode::Kind::call, "only calls of ops have an OpCall");
+  const auto operand = [&](GraphValueId id) {
+    OperandType type;
+    if (id == kNoValue) {
+      type.present = false;
+    } else {
+      type.dtype = (*this)[id].type.dtype;
+      type.shape = (*this)[id].type.shape;
+    }
+    return type;
+  };
+  OpCall call{node.def, node.attributes, node.epilogue, {}, {}};
+  for (const GraphValueId id : node.inputs)
+    call.inputs.push_back(operand(id));
+  for (const GraphValueId id : node.outputs)
+    call.outputs.push_back(operand(id));
+  return call;
+}
+
+namespace {
+
+bool ends_in_fail(const GraphBlock& block) {
+  return !block.nodes.empty() && block.nodes.back().kind == GraphNode::Kind::fail;
+}
+
+// Types of a branch's outputs: those of its blocks' results, which must agree.
+std::vector<OperandType> branch_types(const Graph& graph, const GraphNode& node) {
+  TILEMESH_CHECK(node.inputs.size() == 1 && node.then_block && node.else_block,
+                 "a branch has one condition and two blocks");
+  const OperandType& condition = graph[node.inputs[0]].type;
+  if (condition.dtype != DType::boolean || condition.shape.element_count() != 1) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("branch \"{}\" wants one bool as its condition, got {}{}", node.name,
+                            to_string(condition.dtype), condition.shape.to_string()));
+  }
+  const GraphBlock& first = ends_in_fail(*node.then_block) ? *node.else_block : *node.then_block;
+  const GraphBlock& second = *node.else_block;
+  if (!ends_in_fail(second) && second.results.size() != first.results.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the sides of branch \"{}\" give {} and {} results", node.name,
+                            first.results.size(), second.results.size()));
+  }
+  std::vector<OperandType> types;
+  for (std::size_t i = 0; i < first.results.size(); ++i) {
+    const OperandType& a = graph[first.results[i]].type;
+    if (!ends_in_fail(second)) {
+      const OperandType& b = graph[second.results[i]].type;
+      if (a.dtype != b.dtype || !(a.shape == b.shape)) {
+        throw Error(ErrorCode::unsupported,
+                    fmt::format("the sides of branch \"{}\" give {}{} and {}{} as result {}: they "
+                                "must be of one type, since shapes are static",
+                                node.name, to_string(a.dtype), a.shape.to_string(),
+                                to_string(b.dtype), b.shape.to_string(), i));
+      }
+    }
+    types.push_back({a.dtype, a.shape, {}, true});
+  }
+  return types;
+}
+
+}  // namespace
+
+std::vector<GraphValueId> Graph::append(GraphBlock& block, GraphNode node, int output_count) {
+  std::vector<OperandType> types;
+  if (node.kind == GraphNode::Kind::branch) {
+    types = branch_types(*this, node);
+  } else if (node.kind == GraphNode::Kind::call) {
+    TILEMESH_CHECK(node.def != nullptr, "a call without an op");
+    node.outputs.clear();
+    OpCall call = call_of(node);
+    call.outputs.resize(static_cast<std::size_t>(output_count));
+    try {
+      infer_outputs(call);
+    } catch (const Error& error) {
+      throw node.name.empty() ? error : error.in(fmt::format("node \"{}\"", node.name));
+    }
+    types = std::move(call.outputs);
+  }
+  node.outputs.clear();
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    std::string value_name = types.size() == 1 ? node.name : fmt::format("{}.{}", node.name, i);
+    node.outputs.push_back(types[i].present ? add_value(std::move(value_name), std::move(types[i]))
+                                            : kNoValue);
+  }
+  block.nodes.push_back(std::move(node));
+  return block.nodes.back().outputs;
+}
+
+}  // namespace tilemesh
