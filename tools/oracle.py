@@ -55,10 +55,12 @@ def difference(got: np.ndarray, want: np.ndarray) -> tuple[float, str]:
     """The largest absolute error, and what is wrong if anything is."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return float("nan"), f"{got.dtype}{got.shape}, not {want.dtype}{want.shape}"
+    got, want = got.astype(np.float64), want.astype(np.float64)
     same = (got == want) | (np.isnan(got) & np.isnan(want))
-    error = np.where(same, 0.0, np.abs(got.astype(np.float64) - want.astype(np.float64)))
-    allowed = np.maximum(ABSOLUTE, RELATIVE * np.abs(want.astype(np.float64)))
-    wrong = int(np.count_nonzero(~(error <= allowed)))
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(got - want))
+        close = np.isfinite(want) & (error <= np.maximum(ABSOLUTE, RELATIVE * np.abs(want)))
+    wrong = int(np.count_nonzero(~(same | close)))
     worst = float(error.max(initial=0.0))
     return worst, f"{wrong} of {error.size} elements differ" if wrong else ""
 

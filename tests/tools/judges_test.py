@@ -1,0 +1,84 @@
+"""Shows the scripts that judge right and wrong results, and wants them told apart."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
+import bench  # noqa: E402
+import check_node_tests  # noqa: E402
+import count_tests  # noqa: E402
+import models  # noqa: E402
+import oracle  # noqa: E402
+
+
+class Difference(unittest.TestCase):
+    def wrong(self, got: np.ndarray, want: np.ndarray) -> str:
+        return oracle.difference(got, want)[1]
+
+    def test_equal(self) -> None:
+        special = np.array([1.0, np.nan, np.inf, -np.inf], np.float32)
+        self.assertEqual(self.wrong(special, special.copy()), "")
+        self.assertEqual(self.wrong(np.zeros((0, 3), np.float32), np.zeros((0, 3), np.float32)), "")
+
+    def test_tolerances(self) -> None:
+        want = np.array([1000.0, 1e-7], np.float32)
+        self.assertEqual(self.wrong(want + np.array([0.9, 9e-6], np.float32), want), "")
+        self.assertEqual(self.wrong(want + np.array([1.1, 0], np.float32), want),
+                         "1 of 2 elements differ")
+        self.assertEqual(self.wrong(want + np.array([0, 2e-5], np.float32), want),
+                         "1 of 2 elements differ")
+
+    def test_special_values_differ_from_numbers(self) -> None:
+        one = np.ones(1, np.float32)
+        for value in (np.nan, np.inf):
+            self.assertTrue(self.wrong(one * value, one), value)
+            self.assertTrue(self.wrong(one, one * value), value)
+        self.assertTrue(self.wrong(-np.inf * one, np.inf * one))
+
+    def test_shape_and_dtype(self) -> None:
+        want = np.ones((1, 2), np.float32)
+        self.assertIn("not float32(1, 2)", self.wrong(want[0], want))
+        self.assertIn("float64", self.wrong(want.astype(np.float64), want))
+
+
+class Counting(unittest.TestCase):
+    def test_skipped_counts_as_neither(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "ctest.xml"
+            path.write_text('<testsuite tests="9" failures="2" skipped="3" disabled="1"/>')
+            self.assertEqual(count_tests.count(str(path)), (3, 2))
+
+
+class NodeTests(unittest.TestCase):
+    def test_complaints(self) -> None:
+        good = [{"name": "a", "status": "passed"},
+                {"name": "b", "status": "unsupported", "reason": "no such op"}]
+        self.assertEqual(check_node_tests.complaints(good, 1), [])
+        self.assertEqual(len(check_node_tests.complaints(good, 2)), 1)
+        for bad in ({"name": "c", "status": "unsupported", "reason": ""},
+                    {"name": "c", "status": "differed", "max_error": 1.0},
+                    {"name": "c", "status": "failed", "reason": "crash"}):
+            self.assertEqual(len(check_node_tests.complaints([*good, bad], 1)), 1, bad)
+
+
+class Inputs(unittest.TestCase):
+    def test_seeded(self) -> None:
+        first, again, other = (models.VAD.make_inputs(seed) for seed in (1, 1, 2))
+        self.assertEqual(first["input"].tobytes(), again["input"].tobytes())
+        self.assertNotEqual(first["input"].tobytes(), other["input"].tobytes())
+        self.assertEqual((first["sr"].shape, first["sr"].dtype), ((), np.int64))
+
+
+class Turns(unittest.TestCase):
+    def test_median_of_each_side(self) -> None:
+        our, rival = iter([3.0, 1.0, 2.0]), iter([5.0, 40.0, 60.0, 50.0])  # the first sizes a round
+        self.assertEqual(bench.in_turns(lambda _: next(our), lambda _: next(rival), rounds=3),
+                         (2.0, 50.0))
+
+
+if __name__ == "__main__":
+    unittest.main()
