@@ -31,12 +31,12 @@ using Extents = InlineVector<Extent, kMaxRank>;
 /// hold less, or nothing. A dim sharded along several axes is cut by the product of their sizes,
 /// earlier axes slower.
 struct TensorSpec {
-  Shape shape;  ///< global
+  Shape shape{};  ///< global
   DType dtype = DType::f32;
-  Placements placements;  ///< one per mesh axis; empty: replicated
-  Layout layout;          ///< of each shard
+  Placements placements{};  ///< one per mesh axis; empty: replicated
+  Layout layout{};          ///< of each shard
   Space space = Space::dram;
-  MeshShape mesh;  ///< of the mesh that it lies on
+  MeshShape mesh{};  ///< of the mesh that it lies on
 
   /// Throws invalid_argument, with both values, when the parts don't fit each other.
   void check() const;
