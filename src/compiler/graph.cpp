@@ -6,6 +6,17 @@
 
 namespace tilemesh {
 
+ConstantData make_constant_bytes(DType dtype, const Shape& shape,
+                                 std::span<const std::byte> bytes) {
+  const std::int64_t wanted = checked_mul(shape.element_count(), size_of(dtype));
+  if (!std::cmp_equal(bytes.size(), wanted)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a constant {}{} wants {} bytes, got {}", to_string(dtype),
+                            shape.to_string(), wanted, bytes.size()));
+  }
+  return {dtype, shape, std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end())};
+}
+
 GraphValueId Graph::add_value(std::string value_name, OperandType type) {
   const auto id = static_cast<GraphValueId>(narrow<std::uint32_t>(values.size()));
   TILEMESH_CHECK(id != kNoValue, "a graph has too many values");

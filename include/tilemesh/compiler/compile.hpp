@@ -18,22 +18,22 @@ struct CompileOptions {
   /// Null: this machine, asked through default_target.
   const Target* target = nullptr;
   /// Space of inputs and outputs by name.
-  std::map<std::string, Space> spaces;
+  std::map<std::string, Space> spaces = {};
   /// Dim that an input is sharded along, over all mesh axes ("--shard x=0").
-  std::map<std::string, int> shards;
+  std::map<std::string, int> shards = {};
   /// Inputs that are state, and the output that takes over their storage ("--state state=stateN").
-  std::map<std::string, std::string> states;
+  std::map<std::string, std::string> states = {};
   /// Called with what is going on and how far it is, 0 to 1.
-  std::function<void(std::string_view stage, double done)> progress;
+  std::function<void(std::string_view stage, double done)> progress = {};
 };
 
 /// What an ONNX model leaves open.
 struct OnnxOptions {
-  std::string name;                            ///< of the program; empty: the graph's file name
-  std::map<std::string, std::int64_t> dims;    ///< symbolic dims by name
-  std::map<std::string, Shape> shapes;         ///< whole shapes of inputs
-  std::map<std::string, ConstantData> values;  ///< inputs fixed to a value, no inputs any more;
-                                               ///< see needed_values
+  std::string name = {};                          ///< of the program; empty: the graph's file name
+  std::map<std::string, std::int64_t> dims = {};  ///< symbolic dims by name
+  std::map<std::string, Shape> shapes = {};       ///< whole shapes of inputs
+  std::map<std::string, ConstantData> values = {};  ///< inputs fixed to a value, no inputs any
+                                                    ///< more; see needed_values
 };
 
 /// Reads a model into a graph: binds dims, folds what is known, checks every op. Lists all unknown

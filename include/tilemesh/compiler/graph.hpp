@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tilemesh/ops/op.hpp"
 #include "tilemesh/program/program.hpp"
+#include "tilemesh/types/dtype_traits.hpp"
 
 namespace tilemesh {
 
@@ -18,6 +20,14 @@ struct ConstantData {
   Shape shape;
   std::shared_ptr<const std::vector<std::byte>> bytes;
 };
+
+/// Row-major elements as constant data; throws invalid_argument unless shape.element_count()
+/// values.
+ConstantData make_constant_bytes(DType dtype, const Shape& shape, std::span<const std::byte> bytes);
+template <class T>
+ConstantData make_constant(const std::vector<T>& values, const Shape& shape) {
+  return make_constant_bytes(kDTypeOf<T>, shape, std::as_bytes(std::span<const T>(values)));
+}
 
 enum class GraphValueId : std::uint32_t {};
 inline constexpr GraphValueId kNoValue{0xffffffff};

@@ -14,8 +14,8 @@ namespace tilemesh {
 
 /// What every enqueue takes: what must end before, and what to call it in errors.
 struct EnqueueOptions {
-  std::vector<Event> after;
-  std::string label;
+  std::vector<Event> after = {};
+  std::string label = {};
 };
 
 /// One shard of a transfer: the device at `coord`, `device_offset` bytes into the buffer.

@@ -80,7 +80,7 @@ class Tensor {
   void wait() const;
   bool wait_for(std::chrono::nanoseconds timeout) const;
   void then(std::function<void(const Status&)> callback) const;
-  const Event& event() const;
+  Event event() const;
 
   /// Row-major host tensor of the global shape, following its own placements; waits for this tensor
   /// alone. A row-major host tensor is returned as it is.
@@ -109,8 +109,9 @@ class Tensor {
   /// Host storage as it lies. Requires on_host(); waits.
   ConstStridedView host_view() const;
   /// Requires !on_host().
-  const MeshBuffer& buffer() const;
-  const Mesh& mesh() const;
+  /// Shared with the commands in flight, so that it stays while the caller holds it.
+  std::shared_ptr<MeshBuffer> buffer() const;
+  Mesh mesh() const;
 
   /// For the parts above.
   explicit Tensor(std::shared_ptr<detail::TensorState> state) : state_(std::move(state)) {}

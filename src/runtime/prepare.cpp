@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include "mesh/mesh_core.hpp"
+#include "runtime/executable_state.hpp"
+#include "tilemesh/mesh/mesh_queue.hpp"
+
+namespace tilemesh {
+
+namespace {
+
+using detail::ExecutableState;
+
+ArgumentInfo argument(const Mesh& mesh, const Program& program, std::string_view name, int index,
+                      InputKind kind, const TensorSpec& spec) {
+  return {.program = program.name,
+          .name = std::string(name),
+          .index = index,
+          .kind = kind,
+          .spec = spec,
+          .mesh = mesh};
+}
+
+TensorSpec on_device(TensorSpec spec) {
+  if (spec.space == Space::host) {
+    spec.space = Space::dram;
+  }
+  return spec;
+}
+
+void describe_arguments(ExecutableState& state) {
+  const Program& program = *state.program;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const auto& input = program.inputs[i];
+    state.inputs.push_back(argument(state.mesh, program, input.name, static_cast<int>(i),
+                                    input.kind, program.input_spec(i)));
+    state.device_inputs.push_back(on_device(program.input_spec(i)));
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    state.outputs.push_back(argument(state.mesh, program, program.outputs[i].name,
+                                     static_cast<int>(i), InputKind::activation,
+                                     program.output_spec(i)));
+    state.device_outputs.push_back(on_device(program.output_spec(i)));
+  }
+}
+
+/// Makes every constant resident, once per mesh and content.
+void place_constants(ExecutableState& state) {
+  const Program& program = *state.program;
+  std::vector<Event> uploads;
+  for (std::size_t i = 0; i < program.constants.size(); ++i) {
+    const ProgramConstant& constant = program.constants[i];
+    const ProgramValue& value = program.values[constant.value];
+    const std::span<const std::byte> bytes = state.program.constant(i);
+    const detail::ConstantKey key{.hash = constant.hash,
+                                  .bytes = static_cast<std::int64_t>(constant.bytes),
+                                  .space = value.spec.space};
+    auto buffer = state.mesh.core().find_constant(key, bytes);
+    if (!buffer) {
+      buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
+          state.mesh, {.bytes_per_device = static_cast<std::int64_t>(bytes.size()),
+                       .space = value.spec.space,
+                       .label = program.name + "." + value.name}));
+      uploads.push_back(state.mesh.queue(0).enqueue_write_replicated(
+          *buffer, bytes.data(), static_cast<std::int64_t>(bytes.size()), nullptr,
+          {.after = {}, .label = "upload of constant \"" + value.name + "\""}));
+      state.mesh.core().keep_constant(key, buffer);
+    }
+    state.constants.push_back(std::move(buffer));
+  }
+  for (const Event& upload : uploads) {
+    state.mesh.queue(0).wait(upload);
+  }
+}
+
+void place_workspaces(ExecutableState& state) {
+  const Program& program = *state.program;
+  const auto place = [&state, &program](Space space, std::int64_t bytes) {
+    std::shared_ptr<MeshBuffer> buffer;
+    if (bytes > 0) {
+      buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
+          state.mesh, {.bytes_per_device = bytes,
+                       .space = space,
+                       .label = program.name + ".workspace"}));
+      for (int i = 0; i < state.mesh.device_count(); ++i) {
+        state.mesh.device(i).commit(buffer->address(), bytes);
+      }
+    }
+    state.workspaces.push_back(std::move(buffer));
+  };
+  place(Space::dram, program.dram_workspace_bytes);
+  place(Space::l1, program.l1_workspace_bytes);
+}
+
+StepOperand fixed(const std::shared_ptr<MeshBuffer>& buffer, std::int64_t offset) {
+  const DeviceAddress address = buffer->address();
+  return {.base = StepOperand::kFixed, .offset = address.offset + offset, .space = address.space};
+}
+
+StepOperand operand(const ExecutableState& state, std::uint32_t value_index) {
+  if (value_index == ProgramOp::kAbsent) {
+    return {};
+  }
+  const ProgramValue& value = state.program->values[value_index];
+  const Storage& storage = value.storage;
+  switch (storage.kind) {
+    case Storage::Kind::none: return {};
+    case Storage::Kind::input:
+      return {.base = static_cast<int>(storage.index), .offset = storage.offset};
+    case Storage::Kind::output:
+      return {.base = static_cast<int>(state.inputs.size() + storage.index),
+              .offset = storage.offset};
+    case Storage::Kind::constant: return fixed(state.constants[storage.index], storage.offset);
+    case Storage::Kind::workspace:
+      return fixed(state.workspaces[value.spec.space == Space::l1 ? 1 : 0], storage.offset);
+  }
+  detail::check_failed("storage.kind", "a storage kind outside the enumeration", __FILE__, __LINE__);
+}
+
+DeviceStep step(const ExecutableState& state, std::size_t index) {
+  const ProgramOp& op = state.program->ops[index];
+  DeviceStep result;
+  result.name = fmt::format("op {} \"{}\"", index, op.name.empty() ? op.op : op.name);
+  result.target = static_cast<int>(op.target);
+  result.message = op.message;
+  switch (op.kind) {
+    case ProgramOp::Kind::call:
+      result.kind = DeviceStep::Kind::call;
+      result.call = shard_call(*state.program, index);
+      break;
+    case ProgramOp::Kind::jump: result.kind = DeviceStep::Kind::jump; break;
+    case ProgramOp::Kind::jump_if_false: result.kind = DeviceStep::Kind::jump_if_false; break;
+    case ProgramOp::Kind::fail: result.kind = DeviceStep::Kind::fail; break;
+  }
+  for (const auto& values : {op.inputs, op.outputs}) {
+    for (const std::uint32_t value : values) {
+      result.operands.push_back(operand(state, value));
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+Executable prepare(const Mesh& mesh, const BoundProgram& program) {
+  if (!(mesh.shape() == program->mesh)) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("program \"{}\" is for a mesh of {}, this one is {}: compile it with "
+                            "--mesh {}, or open a mesh of {}",
+                            program->name, program->mesh.to_string(), mesh.shape().to_string(),
+                            mesh.shape().to_string(), program->mesh.to_string()));
+  }
+  try {
+    auto state = std::make_shared<ExecutableState>(program, mesh);
+    describe_arguments(*state);
+    place_constants(*state);
+    place_workspaces(*state);
+    std::vector<DeviceStep> steps;
+    for (std::size_t i = 0; i < program->ops.size(); ++i) {
+      steps.push_back(step(*state, i));
+    }
+    for (int i = 0; i < mesh.device_count(); ++i) {
+      state->device_programs.push_back(mesh.device(i).prepare(steps));
+    }
+    return Executable(std::move(state));
+  } catch (const Error& error) {
+    throw error.in(fmt::format("preparing program \"{}\"", program->name));
+  }
+}
+
+}  // namespace tilemesh
