@@ -5,8 +5,9 @@
 
 #include <fmt/format.h>
 
-#include "mesh/mesh_core.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
+
+#include "mesh/mesh_core.hpp"
 
 namespace tilemesh::detail {
 

@@ -4,10 +4,11 @@
 
 #include <fmt/format.h>
 
-#include "tensor/shard_io.hpp"
-#include "tensor/tensor_state.hpp"
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
+
+#include "tensor/shard_io.hpp"
+#include "tensor/tensor_state.hpp"
 
 namespace tilemesh {
 
@@ -64,10 +65,11 @@ MeshUse take(TensorState& state, std::string how) {
   }
   auto* buffer = std::get_if<MeshStorage>(&state.storage);
   if (buffer == nullptr) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("tensor \"{}\" ({}) is on the host and can't be given away: bring it to "
-                            "the mesh with to_layout first",
-                            state.label, state.spec.to_string()));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("tensor \"{}\" ({}) is on the host and can't be given away: bring it to "
+                    "the mesh with to_layout first",
+                    state.label, state.spec.to_string()));
   }
   MeshUse use{std::move(*buffer), state.event};
   state.storage = Freed{std::move(how)};
@@ -143,8 +145,8 @@ Tensor Tensor::borrow_bytes(std::span<const std::byte> bytes, DType dtype, const
   const Dims strides = checked_strides(spec, static_cast<std::int64_t>(bytes.size()) / element);
   detail::HostStorage storage;
   storage.owner = std::move(keep_alive);
-  storage.data = spec.shape.element_count() == 0 ? bytes.data()
-                                                 : bytes.data() + spec.offset * element;
+  storage.data =
+      spec.shape.element_count() == 0 ? bytes.data() : bytes.data() + spec.offset * element;
   storage.strides = strides;
   return detail::make_host_tensor(host_tensor_spec(dtype, spec.shape), std::move(storage), {},
                                   "host tensor");
@@ -165,8 +167,12 @@ Tensor Tensor::copy_bytes(std::span<const std::byte> bytes, DType dtype, const H
                                   "host tensor");
 }
 
-const TensorSpec& Tensor::spec() const { return detail::checked(state_).spec; }
-const std::string& Tensor::label() const { return detail::checked(state_).label; }
+const TensorSpec& Tensor::spec() const {
+  return detail::checked(state_).spec;
+}
+const std::string& Tensor::label() const {
+  return detail::checked(state_).label;
+}
 
 bool Tensor::is_allocated() const {
   if (!state_) {
@@ -196,7 +202,9 @@ Event Tensor::event() const {
   return state.event;
 }
 
-bool Tensor::ready() const { return event().ready(); }
+bool Tensor::ready() const {
+  return event().ready();
+}
 
 void Tensor::wait() const {
   const Event done = event();
@@ -211,7 +219,9 @@ void Tensor::wait() const {
   }
 }
 
-bool Tensor::wait_for(std::chrono::nanoseconds timeout) const { return event().wait_for(timeout); }
+bool Tensor::wait_for(std::chrono::nanoseconds timeout) const {
+  return event().wait_for(timeout);
+}
 
 void Tensor::then(std::function<void(const Status&)> callback) const {
   event().then(std::move(callback));
@@ -267,7 +277,9 @@ std::shared_ptr<MeshBuffer> Tensor::buffer() const {
   return detail::use_on_mesh(detail::checked(state_)).buffer;
 }
 
-Mesh Tensor::mesh() const { return buffer()->mesh(); }
+Mesh Tensor::mesh() const {
+  return buffer()->mesh();
+}
 
 void Tensor::check_dtype(DType wanted) const {
   if (spec().dtype != wanted) {

@@ -25,7 +25,8 @@ struct Freed {
   std::string how;  ///< "deallocated at main.cpp:12", "donated to program \"step\""
 };
 
-/// What all handles of one tensor share. `spec` and `label` never change; the rest is under the lock.
+/// What all handles of one tensor share. `spec` and `label` never change; the rest is under the
+/// lock.
 struct TensorState {
   TensorSpec spec;
   std::string label;

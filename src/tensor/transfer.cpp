@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/mesh/mesh_queue.hpp"
+
 #include "mesh/mesh_core.hpp"
 #include "tensor/shard_io.hpp"
 #include "tensor/tensor_state.hpp"
-#include "tilemesh/mesh/mesh_queue.hpp"
 
 namespace tilemesh {
 
@@ -37,9 +38,10 @@ bool host_addressable(const Mesh& mesh, Space space) {
 
 void check_same_shape(const TensorSpec& from, const TensorSpec& to) {
   if (from.shape != to.shape) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("a tensor of shape {} can't become one of shape {}: shapes must be equal",
-                            from.shape.to_string(), to.shape.to_string()));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("a tensor of shape {} can't become one of shape {}: shapes must be equal",
+                    from.shape.to_string(), to.shape.to_string()));
   }
 }
 
@@ -83,12 +85,11 @@ Event convert_on_mesh(detail::TensorState& source, const MeshStorage& target,
                       const TensorSpec& spec) {
   const auto use = detail::use_on_mesh(source);
   const Mesh& mesh = target->mesh();
-  return for_each_device(
-      mesh, spec.space, spec.bytes_per_device() * mesh.device_count(), use.event, false,
-      "conversion of \"" + target->label() + "\"",
-      [from = use.buffer, from_spec = source.spec, target, spec](int index) {
-        detail::convert_shard(*from, from_spec, *target, spec, index);
-      });
+  return for_each_device(mesh, spec.space, spec.bytes_per_device() * mesh.device_count(), use.event,
+                         false, "conversion of \"" + target->label() + "\"",
+                         [from = use.buffer, from_spec = source.spec, target, spec](int index) {
+                           detail::convert_shard(*from, from_spec, *target, spec, index);
+                         });
 }
 
 TensorSpec on_mesh(const TensorSpec& spec, const Mesh& mesh) {
@@ -256,10 +257,8 @@ void copy(const Tensor& source, const Tensor& into) {
     const auto use = detail::use_on_mesh(from);
     mesh.core().count_conversion(to.spec.bytes_per_device() * mesh.device_count());
     done = mesh.queue(0).enqueue_host(
-        [from_buffer = use.buffer, from_spec = from.spec, buffer = target.buffer,
-         spec = to.spec](int index) {
-          detail::convert_shard(*from_buffer, from_spec, *buffer, spec, index);
-        },
+        [from_buffer = use.buffer, from_spec = from.spec, buffer = target.buffer, spec = to.spec](
+            int index) { detail::convert_shard(*from_buffer, from_spec, *buffer, spec, index); },
         {.after = {use.event}, .label = "copy into \"" + to.label + "\""});
   } else {
     done = upload(*origin.state(), target.buffer, to.spec, true);
