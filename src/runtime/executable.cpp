@@ -59,19 +59,30 @@ const ArgumentInfo& by_name(const std::vector<ArgumentInfo>& list, std::string_v
 const ArgumentInfo& by_index(const std::vector<ArgumentInfo>& list, int index,
                              std::string_view what, const std::string& program) {
   if (index < 0 || index >= static_cast<int>(list.size())) {
-    throw Error(ErrorCode::not_found, fmt::format("program \"{}\" has {} {}s, there is no number {}",
-                                                  program, list.size(), what, index));
+    throw Error(ErrorCode::not_found,
+                fmt::format("program \"{}\" has {} {}s, there is no number {}", program,
+                            list.size(), what, index));
   }
   return list[static_cast<std::size_t>(index)];
 }
 
 }  // namespace
 
-const std::string& Executable::name() const { return state_->program->name; }
-const Program& Executable::program() const { return *state_->program; }
-const Mesh& Executable::mesh() const { return state_->mesh; }
-std::size_t Executable::input_count() const { return state_->inputs.size(); }
-std::size_t Executable::output_count() const { return state_->outputs.size(); }
+const std::string& Executable::name() const {
+  return state_->program->name;
+}
+const Program& Executable::program() const {
+  return *state_->program;
+}
+const Mesh& Executable::mesh() const {
+  return state_->mesh;
+}
+std::size_t Executable::input_count() const {
+  return state_->inputs.size();
+}
+std::size_t Executable::output_count() const {
+  return state_->outputs.size();
+}
 
 const ArgumentInfo& Executable::input(std::string_view name) const {
   return by_name(state_->inputs, name, "input", this->name());
@@ -101,8 +112,9 @@ Tensor to_layout(const Tensor& tensor, const ArgumentInfo& argument) {
 Tensor to_layout(const Tensor& tensor, const Mesh& mesh, const BoundProgram& program,
                  int input_index) {
   if (input_index < 0 || input_index >= static_cast<int>(program->inputs.size())) {
-    throw Error(ErrorCode::not_found, fmt::format("program \"{}\" has {} inputs, there is no number {}",
-                                                  program->name, program->inputs.size(), input_index));
+    throw Error(ErrorCode::not_found,
+                fmt::format("program \"{}\" has {} inputs, there is no number {}", program->name,
+                            program->inputs.size(), input_index));
   }
   if (!(mesh.shape() == program->mesh)) {
     throw Error(ErrorCode::mismatch,

@@ -9,12 +9,13 @@
 
 namespace tilemesh::detail {
 
-/// What a launch needs besides its tensors; reused from run to run, so that a run allocates nothing.
+/// What a launch needs besides its tensors; reused from run to run, so that a run allocates
+/// nothing.
 struct LaunchScratch {
-  std::vector<DeviceAddress> bases;                    ///< inputs, then outputs
-  std::vector<std::shared_ptr<MeshBuffer>> buffers;    ///< of the same
+  std::vector<DeviceAddress> bases;                  ///< inputs, then outputs
+  std::vector<std::shared_ptr<MeshBuffer>> buffers;  ///< of the same
   std::vector<Event> after;
-  std::vector<Tensor> arguments;                       ///< converted where needed
+  std::vector<Tensor> arguments;  ///< converted where needed
 };
 
 /// A program on a mesh. Immutable but for the pool of scratch.
@@ -25,7 +26,7 @@ struct ExecutableState {
   Mesh mesh;
   std::vector<ArgumentInfo> inputs;
   std::vector<ArgumentInfo> outputs;
-  std::vector<TensorSpec> device_inputs;    ///< as the devices see them: never on the host
+  std::vector<TensorSpec> device_inputs;  ///< as the devices see them: never on the host
   std::vector<TensorSpec> device_outputs;
   std::vector<std::shared_ptr<MeshBuffer>> constants;
   std::vector<std::shared_ptr<MeshBuffer>> workspaces;

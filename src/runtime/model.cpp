@@ -16,7 +16,9 @@ int alias_of(const Program& program, int input) {
   return -1;
 }
 
-bool is_kept(const ArgumentInfo& input) { return input.kind != InputKind::activation; }
+bool is_kept(const ArgumentInfo& input) {
+  return input.kind != InputKind::activation;
+}
 
 }  // namespace
 
@@ -24,15 +26,18 @@ Model Model::load(const Mesh& mesh, const std::filesystem::path& path, std::stri
   return Model(prepare(mesh, Binary::load(path).program(program)));
 }
 
-Model::Model(Executable executable) : executable_(std::move(executable)) { reset(); }
+Model::Model(Executable executable) : executable_(std::move(executable)) {
+  reset();
+}
 
 void Model::set(std::string_view name, const Tensor& value) {
   const ArgumentInfo& input = executable_.input(name);
   if (!is_kept(input)) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("input \"{}\" of program \"{}\" is an activation and isn't kept: pass it "
-                            "to run",
-                            name, executable_.name()));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("input \"{}\" of program \"{}\" is an activation and isn't kept: pass it "
+                    "to run",
+                    name, executable_.name()));
   }
   kept_[input.index] = to_layout(value, input);
 }

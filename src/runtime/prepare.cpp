@@ -1,8 +1,9 @@
 #include <fmt/format.h>
 
+#include "tilemesh/mesh/mesh_queue.hpp"
+
 #include "mesh/mesh_core.hpp"
 #include "runtime/executable_state.hpp"
-#include "tilemesh/mesh/mesh_queue.hpp"
 
 namespace tilemesh {
 
@@ -62,7 +63,7 @@ void place_constants(ExecutableState& state) {
                        .label = program.name + "." + value.name}));
       uploads.push_back(state.mesh.queue(0).enqueue_write_replicated(
           *buffer, bytes.data(), static_cast<std::int64_t>(bytes.size()), nullptr,
-          {.after = {}, .label = "upload of constant \"" + value.name + "\""}));
+          {.label = "upload of constant \"" + value.name + "\""}));
       state.mesh.core().keep_constant(key, buffer);
     }
     state.constants.push_back(std::move(buffer));
@@ -78,9 +79,8 @@ void place_workspaces(ExecutableState& state) {
     std::shared_ptr<MeshBuffer> buffer;
     if (bytes > 0) {
       buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
-          state.mesh, {.bytes_per_device = bytes,
-                       .space = space,
-                       .label = program.name + ".workspace"}));
+          state.mesh,
+          {.bytes_per_device = bytes, .space = space, .label = program.name + ".workspace"}));
       for (int i = 0; i < state.mesh.device_count(); ++i) {
         state.mesh.device(i).commit(buffer->address(), bytes);
       }
@@ -113,7 +113,8 @@ StepOperand operand(const ExecutableState& state, std::uint32_t value_index) {
     case Storage::Kind::workspace:
       return fixed(state.workspaces[value.spec.space == Space::l1 ? 1 : 0], storage.offset);
   }
-  detail::check_failed("storage.kind", "a storage kind outside the enumeration", __FILE__, __LINE__);
+  detail::check_failed("storage.kind", "a storage kind outside the enumeration", __FILE__,
+                       __LINE__);
 }
 
 DeviceStep step(const ExecutableState& state, std::size_t index) {

@@ -2,10 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/mesh/mesh_queue.hpp"
+
 #include "mesh/mesh_core.hpp"
 #include "runtime/executable_state.hpp"
 #include "tensor/tensor_state.hpp"
-#include "tilemesh/mesh/mesh_queue.hpp"
 
 namespace tilemesh {
 
@@ -110,18 +111,20 @@ Tensor converted(const ExecutableState& state, std::size_t i, const Argument& ar
   const TensorSpec& got = argument.tensor.spec();
   const TensorSpec& wanted = state.device_inputs[i];
   if (argument.donated && alias_of(state, i) >= 0) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("state \"{}\" of program \"{}\" can't be updated in place: it is {}, and "
-                            "the program wants {}: use to_layout first",
-                            input.name, input.program, got.to_string(), wanted.to_string()));
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("state \"{}\" of program \"{}\" can't be updated in place: it is {}, and "
+                    "the program wants {}: use to_layout first",
+                    input.name, input.program, got.to_string(), wanted.to_string()));
   }
   const bool host_as_wanted = got.space == Space::host && input.spec.space == Space::host;
   if (options.conversion == Conversion::forbid && !host_as_wanted) {
-    throw Error(ErrorCode::conversion_forbidden,
-                fmt::format("input \"{}\" of program \"{}\" would need a copy ({}): it is {}, and the "
-                            "program wants {}: use to_layout once, or allow conversions",
-                            input.name, input.program, plan(got, wanted).to_string(),
-                            got.to_string(), wanted.to_string()));
+    throw Error(
+        ErrorCode::conversion_forbidden,
+        fmt::format("input \"{}\" of program \"{}\" would need a copy ({}): it is {}, and the "
+                    "program wants {}: use to_layout once, or allow conversions",
+                    input.name, input.program, plan(got, wanted).to_string(), got.to_string(),
+                    wanted.to_string()));
   }
   return to_spec(argument.tensor, state.mesh, wanted, input.program + "." + input.name);
 }
@@ -212,8 +215,8 @@ void bind_existing_output(const ExecutableState& state, std::size_t k,
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("output \"{}\" of program \"{}\" is {}, the tensor to fill is {}: make "
                             "it with empty(executable.output(\"{}\"))",
-                            info.name, info.program, info.spec.to_string(),
-                            tensor.spec.to_string(), info.name));
+                            info.name, info.program, info.spec.to_string(), tensor.spec.to_string(),
+                            info.name));
   }
   auto use = detail::use_on_mesh(tensor);
   scratch.bases.push_back(use.buffer->address());
@@ -341,7 +344,8 @@ void run_into(const Executable& executable, std::span<const Argument> arguments,
 
 std::vector<Tensor> submit(const Executable& executable, std::initializer_list<Argument> arguments,
                            const SubmitOptions& options) {
-  return submit(executable, std::span<const Argument>(arguments.begin(), arguments.size()), options);
+  return submit(executable, std::span<const Argument>(arguments.begin(), arguments.size()),
+                options);
 }
 
 std::vector<Tensor> run(const Executable& executable, std::initializer_list<Argument> arguments,
