@@ -34,8 +34,10 @@ class LockstepAllocator {
   LockstepAllocator(LockstepAllocator&&) noexcept;
   LockstepAllocator& operator=(LockstepAllocator&&) noexcept;
 
-  /// On all devices. `alignment` is a power of two; a size of 0 takes one alignment's worth.
-  /// Nullopt if no hole is large enough on all of them at one offset.
+  /// On all devices. `alignment` is a power of two; a size of 0 takes one alignment's worth. The
+  /// range has the bytes asked for, rounded up to the alignment or to 64, whichever is less.
+  /// Nullopt if no hole is large enough on all of them at one offset. Throws invalid_argument for a
+  /// negative size or another alignment.
   std::optional<ByteRange> allocate(std::int64_t bytes, std::int64_t alignment, Lifetime lifetime);
   /// On some devices (sorted, unique).
   std::optional<ByteRange> allocate_on(const std::vector<int>& devices, std::int64_t bytes,

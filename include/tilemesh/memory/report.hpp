@@ -28,8 +28,14 @@ struct SpaceReport {
 /// Who holds what. A value; the difference of two says what an interval has added and freed.
 struct MemoryReport {
   std::vector<SpaceReport> spaces;
+  bool is_difference = false;  ///< numbers are changes and are printed with their sign
+  /// A paragraph per space: its totals, then a line per holder.
   std::string to_string() const;
 };
+/// What has changed per space; holders that stayed the same are left out.
 MemoryReport operator-(const MemoryReport& after, const MemoryReport& before);
+
+/// "512 bytes", "12 MiB", "1.5 GiB": in the largest unit that is reached, one decimal if needed.
+std::string to_bytes_text(std::int64_t bytes);
 
 }  // namespace tilemesh
