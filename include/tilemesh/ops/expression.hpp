@@ -62,7 +62,7 @@ enum class ScalarFn : std::uint8_t {
   prelu,  ///< x < 0 ? slope * x : x
 };
 
-/// 1 or 2.
+/// 1 or 2; 0 for a number that is no function (met in files).
 int arity(ScalarFn fn);
 std::string_view to_string(ScalarFn fn);
 
@@ -93,7 +93,7 @@ struct Expression {
   friend bool operator==(const Expression&, const Expression&) = default;
 };
 
-/// "relu(add(r, i2))"
+/// "relu(add(r, i2))"; a step that is used twice is named first: "s0 = exp(r); add(s0, s0)".
 std::string to_string(const Expression& expression);
 
 }  // namespace tilemesh

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "tilemesh/ops/expression.hpp"
 #include "tilemesh/types/dtype.hpp"
 #include "tilemesh/types/layout.hpp"
+#include "tilemesh/types/placement.hpp"
 #include "tilemesh/types/shape.hpp"
 #include "tilemesh/types/strided.hpp"
 
@@ -44,6 +46,8 @@ struct Factors {
   static constexpr int kNone = -1;
   std::vector<std::vector<int>> inputs;
   std::vector<std::vector<int>> outputs;
+  /// How the outputs' parts are put together when a reduction is cut; mean only for equal parts.
+  ReduceOp reduction = ReduceOp::sum;
 };
 
 /// One row of the table of ops. Shapes and dtypes are static; attributes never hold data.
@@ -59,7 +63,7 @@ struct OpDef {
   /// min_outputs). Throws invalid_argument with the values met and the values wanted.
   std::vector<OperandType> (*infer)(const OpCall& call) = nullptr;
 
-  /// The op's placement rule for these shapes.
+  /// The op's placement rule for these shapes, without the epilogue: call factors_of.
   Factors (*factors)(const OpCall& call) = nullptr;
 
   /// The op's meaning, plain and slow: row-major in, row-major out, no epilogue. Pointers of absent
@@ -84,6 +88,15 @@ const OpDef& get_op(std::string_view name);
 /// Checks the number of inputs, runs `infer`, checks the epilogue's operands; fills call.outputs
 /// with row-major types. Errors begin with the op's name.
 void infer_outputs(OpCall& call);
+
+/// The placement rule of the whole call. The epilogue's operands follow the output that they are
+/// broadcast to; a call with an epilogue has no reductions, since a chain doesn't distribute over
+/// sums.
+Factors factors_of(const OpCall& call);
+
+/// An elementwise call as a step of a chain: its function and parameters (arguments are left at
+/// their defaults). Empty if the op has no such function.
+std::optional<ExpressionStep> scalar_step(const OpCall& call);
 
 /// The whole call on operands in any non-opaque layout, epilogue included: unpacks, runs the
 /// reference, applies the chain, packs. The last entry of every kernel list.

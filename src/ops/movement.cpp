@@ -1,0 +1,314 @@
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/error.hpp"
+#include "tilemesh/base/math.hpp"
+
+#include "elements.hpp"
+#include "tables.hpp"
+
+namespace tilemesh::ops {
+namespace {
+
+Shape shape_attribute(const OpCall& call) {
+  return Shape(std::span<const std::int64_t>(call.attributes.integers("shape")));
+}
+
+/// The op as a strided copy between parts of its operands, which have the same dtype.
+void move(const std::byte* source, const Dims& source_strides, std::byte* target,
+          const Dims& target_strides, DType dtype, const Shape& shape) {
+  copy_strided({source, dtype, shape, source_strides}, {target, dtype, shape, target_strides});
+}
+
+// --- reshape -----------------------------------------------------------------------------------
+
+std::vector<OperandType> infer_reshape(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const Shape out = shape_attribute(call);
+  if (in.element_count() != out.element_count()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} has {} elements, the wanted shape {} has {}", in.to_string(),
+                            in.element_count(), out.to_string(), out.element_count()));
+  }
+  return {rows(call.inputs[0].dtype, out)};
+}
+
+/// Walks both shapes from the front, pairing groups of dims of equal products; a group that is one
+/// dim on each side (but for ones) maps one to one.
+Factors reshape_factors(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const Shape& out = call.outputs[0].shape;
+  FactorBuilder builder(call);
+  if (in.element_count() == 0) return builder.build();
+  int i = 0;
+  int o = 0;
+  while (i < in.rank() && o < out.rank()) {
+    if (in[i] == out[o]) {
+      builder.share(i++, o++);
+      continue;
+    }
+    std::int64_t left = in[i++];
+    std::int64_t right = out[o++];
+    while (left != right) {
+      (left < right ? left : right) *= left < right ? in[i++] : out[o++];
+    }
+  }
+  return builder.build();
+}
+
+void run_reshape(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const std::int64_t bytes = call.inputs[0].shape.element_count() * size_of(call.inputs[0].dtype);
+  if (bytes > 0 && inputs[0] != outputs[0]) {
+    std::memmove(outputs[0], inputs[0], static_cast<std::size_t>(bytes));
+  }
+}
+
+// --- transpose ---------------------------------------------------------------------------------
+
+std::vector<OperandType> infer_transpose(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const std::vector<std::int64_t>& order = call.attributes.integers("order");
+  std::vector<bool> seen(static_cast<std::size_t>(in.rank()));
+  Dims sizes;
+  for (const std::int64_t dim : order) {
+    const bool inside = dim >= 0 && dim < in.rank();
+    if (!inside || seen[static_cast<std::size_t>(dim)]) break;
+    seen[static_cast<std::size_t>(dim)] = true;
+    sizes.push_back(in[static_cast<int>(dim)]);
+  }
+  if (sizes.size() != order.size() || order.size() != seen.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the order {} is no permutation of the dims of {}",
+                            fmt::join(order, ","), in.to_string()));
+  }
+  return {rows(call.inputs[0].dtype, Shape(sizes))};
+}
+
+Factors transpose_factors(const OpCall& call) {
+  FactorBuilder builder(call);
+  int out = 0;
+  for (const std::int64_t dim : call.attributes.integers("order")) {
+    builder.share(static_cast<int>(dim), out++);
+  }
+  return builder.build();
+}
+
+void run_transpose(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const Dims own = row_major_strides(call.inputs[0].shape);
+  Dims strides;
+  for (const std::int64_t dim : call.attributes.integers("order")) {
+    strides.push_back(own[static_cast<std::size_t>(dim)]);
+  }
+  const Shape& shape = call.outputs[0].shape;
+  move(inputs[0], strides, outputs[0], row_major_strides(shape), call.inputs[0].dtype, shape);
+}
+
+// --- concat, split -----------------------------------------------------------------------------
+
+std::vector<OperandType> infer_concat(const OpCall& call) {
+  const Shape& first = call.inputs[0].shape;
+  const int axis = axis_attribute(call, first.rank());
+  std::int64_t size = 0;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (!has_input(call, i)) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("input {} must be given", i));
+    }
+    require_same_type(call, 0, i);
+    require_rank(call, i, first.rank());
+    const std::int64_t own = call.inputs[i].shape[axis];
+    require_shape(call, i, first.with(axis, own), "as input 0 off the axis");
+    size = checked_add(size, own);
+  }
+  return {rows(call.inputs[0].dtype, first.with(axis, size))};
+}
+
+Factors concat_factors(const OpCall& call) {
+  const Shape& shape = call.inputs[0].shape;
+  const int axis = axis_attribute(call, shape.rank());
+  FactorBuilder builder(call);
+  for (int d = 0; d < shape.rank(); ++d) {
+    if (d == axis) continue;
+    const int factor = builder.add();
+    builder.output(0, d, factor);
+    for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+      builder.input(i, d, factor);
+    }
+  }
+  return builder.build();
+}
+
+void run_concat(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const Shape& out = call.outputs[0].shape;
+  const int axis = axis_attribute(call, out.rank());
+  const Dims strides = row_major_strides(out);
+  const std::int64_t step = around(out, axis).inner * size_of(call.outputs[0].dtype);
+  std::byte* target = outputs[0];
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Shape& in = call.inputs[i].shape;
+    move(inputs[i], row_major_strides(in), target, strides, call.outputs[0].dtype, in);
+    target += in[axis] * step;
+  }
+}
+
+std::vector<OperandType> infer_split(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const int axis = axis_attribute_or(call, in.rank(), 0);
+  const std::vector<std::int64_t>& sizes = call.attributes.integers("sizes");
+  std::vector<OperandType> outputs;
+  std::int64_t sum = 0;
+  for (const std::int64_t size : sizes) {
+    outputs.push_back(rows(call.inputs[0].dtype, in.with(axis, size)));
+    sum = checked_add(sum, size);
+  }
+  if (sum != in[axis] || sizes.empty()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the sizes {} add up to {}, dim {} of {} has {}", fmt::join(sizes, ","),
+                            sum, axis, in.to_string(), in[axis]));
+  }
+  return outputs;
+}
+
+Factors split_factors(const OpCall& call) {
+  return all_but_axis(call, axis_attribute_or(call, call.inputs[0].shape.rank(), 0));
+}
+
+void run_split(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const Shape& in = call.inputs[0].shape;
+  const int axis = axis_attribute_or(call, in.rank(), 0);
+  const std::int64_t step = around(in, axis).inner * size_of(call.inputs[0].dtype);
+  const std::byte* source = inputs[0];
+  for (std::size_t o = 0; o < call.outputs.size(); ++o) {
+    const Shape& out = call.outputs[o].shape;
+    if (has_output(call, outputs, o)) {
+      move(source, row_major_strides(in), outputs[o], row_major_strides(out), call.inputs[0].dtype,
+           out);
+    }
+    source += out[axis] * step;
+  }
+}
+
+// --- slice -------------------------------------------------------------------------------------
+
+/// What slice does along one dim.
+struct Cut {
+  std::int64_t start = 0, end = 0, step = 1;
+  std::int64_t size() const {
+    if (step > 0) return end <= start ? 0 : (end - start - 1) / step + 1;
+    return end >= start ? 0 : (start - end - 1) / -step + 1;
+  }
+};
+
+/// One cut per dim; a dim that isn't named stays whole.
+std::vector<Cut> cuts_of(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const auto& starts = call.attributes.integers("starts");
+  const auto& ends = call.attributes.integers("ends");
+  const auto axes = integers_attribute(call, "axes", starts.size(), -in.rank(), 0);
+  const std::vector<std::int64_t> steps =
+      call.attributes.integers_or("steps", std::vector<std::int64_t>(starts.size(), 1));
+  if (ends.size() != starts.size() || steps.size() != starts.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("starts, ends and steps want as many numbers each, got {}, {} and {}",
+                            starts.size(), ends.size(), steps.size()));
+  }
+  std::vector<Cut> cuts;
+  for (const std::int64_t size : in) {
+    cuts.push_back({.start = 0, .end = size, .step = 1});
+  }
+  for (std::size_t k = 0; k < starts.size(); ++k) {
+    cuts[static_cast<std::size_t>(normal_axis(axes[k], in.rank()))] = {
+        .start = starts[k], .end = ends[k], .step = steps[k]};
+  }
+  return cuts;
+}
+
+std::vector<OperandType> infer_slice(const OpCall& call) {
+  const Shape& in = call.inputs[0].shape;
+  const std::vector<Cut> cuts = cuts_of(call);
+  Dims sizes;
+  for (int d = 0; d < in.rank(); ++d) {
+    const Cut& cut = cuts[static_cast<std::size_t>(d)];
+    const bool known = cut.step != 0 && cut.step != std::numeric_limits<std::int64_t>::min();
+    const bool inside = cut.start >= 0 && cut.start <= in[d] && cut.end >= -1 && cut.end <= in[d] &&
+                        (cut.step > 0 ? cut.end >= 0 : cut.start < in[d] || cut.size() == 0);
+    if (!known || !inside) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("the slice {}:{}:{} leaves dim {} of {}", cut.start, cut.end,
+                              cut.step, d, in.to_string()));
+    }
+    sizes.push_back(cut.size());
+  }
+  return {rows(call.inputs[0].dtype, Shape(sizes))};
+}
+
+Factors slice_factors(const OpCall& call) {
+  const std::vector<Cut> cuts = cuts_of(call);
+  FactorBuilder builder(call);
+  for (int d = 0; d < call.inputs[0].shape.rank(); ++d) {
+    const Cut& cut = cuts[static_cast<std::size_t>(d)];
+    if (cut.start == 0 && cut.step == 1 && cut.end == call.inputs[0].shape[d]) builder.share(d, d);
+  }
+  return builder.build();
+}
+
+void run_slice(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const Shape& out = call.outputs[0].shape;  // not from the ends: a shard keeps less of a whole dim
+  if (out.element_count() == 0) return;
+  const std::vector<Cut> cuts = cuts_of(call);
+  Dims strides = row_major_strides(call.inputs[0].shape);
+  const std::byte* first = inputs[0];
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    first += cuts[d].start * strides[d] * size_of(call.inputs[0].dtype);
+    strides[d] = out[static_cast<int>(d)] == 1 ? 0 : strides[d] * cuts[d].step;
+  }
+  move(first, strides, outputs[0], row_major_strides(out), call.inputs[0].dtype, out);
+}
+
+// --- expand ------------------------------------------------------------------------------------
+
+std::vector<OperandType> infer_expand(const OpCall& call) {
+  return {rows(call.inputs[0].dtype, broadcast(call.inputs[0].shape, shape_attribute(call)))};
+}
+
+void run_expand(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const Shape& out = call.outputs[0].shape;
+  copy_elements(inputs[0], call.inputs[0].dtype, broadcast_strides(call.inputs[0].shape, out),
+                outputs[0], call.outputs[0].dtype, out);
+}
+
+constexpr OpDef kOps[] = {
+    {.name = "reshape",
+     .infer = infer_reshape,
+     .factors = reshape_factors,
+     .reference = run_reshape,
+     .is_view = true},
+    {.name = "transpose",
+     .infer = infer_transpose,
+     .factors = transpose_factors,
+     .reference = run_transpose},
+    {.name = "concat",
+     .max_inputs = -1,
+     .infer = infer_concat,
+     .factors = concat_factors,
+     .reference = run_concat},
+    {.name = "split",
+     .max_outputs = -1,
+     .infer = infer_split,
+     .factors = split_factors,
+     .reference = run_split},
+    {.name = "slice", .infer = infer_slice, .factors = slice_factors, .reference = run_slice},
+    {.name = "expand",
+     .infer = infer_expand,
+     .factors = broadcast_factors,
+     .reference = run_expand},
+};
+
+}  // namespace
+
+std::span<const OpDef> movement_ops() {
+  return kOps;
+}
+
+}  // namespace tilemesh::ops

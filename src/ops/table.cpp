@@ -1,0 +1,42 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/error.hpp"
+
+#include "tables.hpp"
+
+namespace tilemesh {
+namespace {
+
+std::vector<OpDef> sorted_table() {
+  std::vector<OpDef> table;
+  for (const std::span<const OpDef> part :
+       {ops::unary_ops(), ops::binary_ops(), ops::compare_ops(), ops::map_ops(), ops::matmul_ops(),
+        ops::conv_ops(), ops::norm_ops(), ops::reduce_ops(), ops::movement_ops(),
+        ops::index_ops()}) {
+    table.insert(table.end(), part.begin(), part.end());
+  }
+  std::ranges::sort(table, {}, &OpDef::name);
+  return table;
+}
+
+}  // namespace
+
+std::span<const OpDef> all_ops() {
+  static const std::vector<OpDef> table = sorted_table();
+  return table;
+}
+
+const OpDef* find_op(std::string_view name) {
+  const std::span<const OpDef> table = all_ops();
+  const auto at = std::ranges::lower_bound(table, name, {}, &OpDef::name);
+  return at != table.end() && at->name == name ? &*at : nullptr;
+}
+
+const OpDef& get_op(std::string_view name) {
+  if (const OpDef* def = find_op(name)) return *def;
+  throw Error(ErrorCode::unsupported, fmt::format("there is no op \"{}\"", name));
+}
+
+}  // namespace tilemesh

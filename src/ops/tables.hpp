@@ -1,0 +1,21 @@
+#pragma once
+
+#include <span>
+
+#include "tilemesh/ops/op.hpp"
+
+namespace tilemesh::ops {
+
+// The rows of the table of ops, one array per theme; table.cpp sorts them together.
+std::span<const OpDef> unary_ops();
+std::span<const OpDef> binary_ops();
+std::span<const OpDef> compare_ops();
+std::span<const OpDef> map_ops();
+std::span<const OpDef> matmul_ops();
+std::span<const OpDef> conv_ops();
+std::span<const OpDef> norm_ops();
+std::span<const OpDef> reduce_ops();
+std::span<const OpDef> movement_ops();
+std::span<const OpDef> index_ops();
+
+}  // namespace tilemesh::ops

@@ -1,0 +1,66 @@
+#include "window.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/error.hpp"
+#include "tilemesh/base/math.hpp"
+
+namespace tilemesh::ops {
+
+Window window_of(const OpCall& call, std::span<const std::int64_t> kernel) {
+  const Shape& x = call.inputs[0].shape;
+  if (x.rank() < 3 || x.rank() > 5) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("input 0 wants [N, C, 1 to 3 spatial dims], got {}", x.to_string()));
+  }
+  const auto spatial = static_cast<std::size_t>(x.rank() - 2);
+  if (kernel.size() != spatial) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a kernel of {} spatial dims doesn't fit input {}", kernel.size(),
+                            x.to_string()));
+  }
+  const auto strides = integers_attribute(call, "strides", spatial, 1, 1);
+  const auto dilations = integers_attribute(call, "dilations", spatial, 1, 1);
+  const auto pads = integers_attribute(call, "pads", 2 * spatial, 0, 0);
+  Window window;
+  for (std::size_t d = 0; d < spatial; ++d) {
+    if (kernel[d] < 1) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("a kernel wants sizes of at least 1, got {}", kernel[d]));
+    }
+    const std::size_t to = 3 - spatial + d;
+    window.in[to] = x[static_cast<int>(d) + 2];
+    window.kernel[to] = kernel[d];
+    window.strides[to] = strides[d];
+    window.dilations[to] = dilations[d];
+    window.pads_begin[to] = pads[d];
+    window.pads_end[to] = pads[spatial + d];
+  }
+  return window;
+}
+
+void set_out(Window& window, const Shape& output) {
+  for (int d = 2; d < output.rank(); ++d) {
+    window.out[static_cast<std::size_t>(3 - output.rank() + d)] = output[d];
+  }
+}
+
+std::int64_t extent(const Window& window, std::size_t dim) {
+  return checked_add(checked_mul(window.kernel[dim] - 1, window.dilations[dim]), 1);
+}
+
+TapRange tap_range(const Window& window, std::size_t dim, std::int64_t tap) {
+  TapRange range;
+  const std::int64_t stride = window.strides[dim];
+  range.first = tap * window.dilations[dim] - window.pads_begin[dim];
+  const std::int64_t room = window.in[dim] - range.first;  // indices from window 0 to the end
+  // Quotients rounded up in a form that no stride makes overflow.
+  range.begin = range.first >= 0 ? 0 : (-range.first - 1) / stride + 1;
+  range.end = std::min(window.out[dim], room <= 0 ? 0 : (room - 1) / stride + 1);
+  range.begin = std::min(range.begin, range.end);
+  return range;
+}
+
+}  // namespace tilemesh::ops
