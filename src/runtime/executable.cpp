@@ -132,6 +132,10 @@ Tensor to_layout(const Tensor& tensor, const Mesh& mesh, const BoundProgram& pro
                                         .mesh = mesh});
 }
 
+ConversionPlan plan(const TensorSpec& from, const ArgumentInfo& argument) {
+  return plan(from, argument.spec);
+}
+
 Tensor empty(const ArgumentInfo& argument) {
   return empty(argument.mesh, argument.spec, argument.program + "." + argument.name);
 }

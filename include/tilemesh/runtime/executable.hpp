@@ -57,6 +57,8 @@ Executable prepare(const Mesh& mesh, const BoundProgram& program);
 Tensor to_layout(const Tensor& tensor, const ArgumentInfo& argument);
 Tensor to_layout(const Tensor& tensor, const Mesh& mesh, const BoundProgram& program,
                  int input_index);
+/// What to_layout would do with a tensor of this spec.
+ConversionPlan plan(const TensorSpec& from, const ArgumentInfo& argument);
 Tensor empty(const ArgumentInfo& argument);
 Tensor zeros(const ArgumentInfo& argument);
 

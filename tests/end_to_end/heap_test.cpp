@@ -1,0 +1,73 @@
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include <gtest/gtest.h>
+
+#include "end_to_end/programs.hpp"
+
+namespace {
+std::atomic<std::int64_t> allocation_count{0};  // NOLINT: what the replaced operators count
+}  // namespace
+
+// Under a sanitizer the allocator is the sanitizer's; the count still holds.
+void* operator new(std::size_t size) {
+  ++allocation_count;
+  void* memory = std::malloc(size == 0 ? 1 : size);  // NOLINT
+  if (memory == nullptr) {
+    throw std::bad_alloc();
+  }
+  return memory;
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}  // NOLINT
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}  // NOLINT
+
+namespace tilemesh {
+namespace {
+
+/// Allocations in a hundred runs after ten that don't count.
+std::int64_t allocations_of(const std::function<void()>& run_once) {
+  for (int i = 0; i < 10; ++i) {
+    run_once();
+  }
+  const std::int64_t before = allocation_count;
+  for (int i = 0; i < 100; ++i) {
+    run_once();
+  }
+  return allocation_count - before;
+}
+
+TEST(Heap, TheCounterCounts) {
+  EXPECT_GE(allocations_of([] { delete new int(1); }), 100);
+}
+
+TEST(Heap, ARunIntoExistingOutputsAllocatesNothing) {
+  const Mesh mesh = Mesh::open({.threads_per_device = 1});
+  ProgramBuilder builder("chain");
+  const auto a = builder.input("a", {.shape = {3, 50}});
+  const auto b = builder.input("b", {.shape = {3, 50}});
+  const auto c = builder.mul(builder.sigmoid(builder.add(a, b)), a);
+  builder.output("y", builder.transpose(builder.softmax(c, 1), {1, 0}));
+  builder.output("c", c);
+  const Executable chain = programs::prepared(mesh, builder.build());
+  const std::vector<Argument> arguments{to_layout(programs::host({3, 50}), chain.input("a")),
+                                        to_layout(programs::host({3, 50}), chain.input("b"))};
+  std::vector<Tensor> outputs{empty(chain.output(0)), empty(chain.output(1))};
+  EXPECT_EQ(allocations_of([&] { run_into(chain, arguments, outputs); }), 0);
+}
+
+TEST(Heap, ReadingAndRefillingTensorsAllocatesNothing) {
+  const Mesh mesh = Mesh::open({.threads_per_device = 1});
+  const Executable add = programs::prepared(mesh, programs::add({64}));
+  const Tensor slot = empty(add.input("a"));
+  const Tensor host = programs::host({64});
+  std::vector<float> out(64);
+  EXPECT_EQ(allocations_of([&] { slot.read(std::as_writable_bytes(std::span(out))); }), 0);
+}
+
+}  // namespace
+}  // namespace tilemesh

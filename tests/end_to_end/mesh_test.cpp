@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include "end_to_end/programs.hpp"
+
+namespace tilemesh {
+namespace {
+
+Graph small_net(std::int64_t batch) {
+  ProgramBuilder builder("net");
+  const auto x = builder.input("x", {.shape = {batch, 3, 9, 7}});
+  const auto weights = builder.constant(programs::iota(5 * 3 * 3 * 3, -60), {5, 3, 3, 3});
+  const auto bias = builder.constant(programs::iota(5), {5});
+  const auto convolved = builder.conv(x, weights, bias,
+                                      {{"strides", std::vector<std::int64_t>{1, 1}},
+                                       {"pads", std::vector<std::int64_t>{1, 1, 1, 1}},
+                                       {"dilations", std::vector<std::int64_t>{1, 1}},
+                                       {"group", std::int64_t{1}}});
+  const auto flat = builder.reshape(builder.sigmoid(convolved), {batch, 5 * 9 * 7});
+  builder.output("y", builder.softmax(flat, 1));
+  return builder.build();
+}
+
+Tensor picture(std::int64_t batch) {
+  std::vector<float> values(static_cast<std::size_t>(batch * 3 * 9 * 7));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(static_cast<int>(i * 7919 % 101) - 50) / 5000.0F;
+  }
+  return Tensor::adopt(std::move(values), {.shape = {batch, 3, 9, 7}});
+}
+
+TEST(Meshes, ReplicatedRunsGiveTheSameBitsOnAnyMesh) {
+  const auto result = [](const MeshShape& shape) {
+    const Mesh mesh = Mesh::open({.shape = shape, .threads_per_device = 1});
+    return run(programs::prepared(mesh, small_net(2)), {picture(2)})[0].values<float>();
+  };
+  const std::vector<float> one = result({1, 1});
+  EXPECT_EQ(one, result({1, 2}));
+  EXPECT_EQ(one, result({1, 8}));
+  EXPECT_EQ(one, result({2, 3}));
+}
+
+TEST(Meshes, ABatchCutOverDevicesGivesTheSameValues) {
+  for (const std::int64_t batch : {8, 5, 1}) {
+    const Mesh whole = Mesh::open();
+    const auto wanted = run(programs::prepared(whole, small_net(batch)), {picture(batch)})[0];
+    for (const auto& shape : {MeshShape{1, 2}, MeshShape{2, 2}, MeshShape{1, 8}}) {
+      const Mesh mesh = Mesh::open({.shape = shape});
+      const Executable cut = programs::prepared(mesh, small_net(batch), {.shards = {{"x", 0}}});
+      EXPECT_FALSE(cut.input("x").spec.is_replicated());
+      const Tensor y = run(cut, {picture(batch)})[0];
+      EXPECT_FALSE(y.spec().is_replicated());
+      const auto values = y.values<float>();
+      const auto reference = wanted.values<float>();
+      ASSERT_EQ(values.size(), reference.size());
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        EXPECT_NEAR(values[i], reference[i], 1e-6F);
+      }
+    }
+  }
+}
+
+TEST(Meshes, AnOpThatNeedsTheWholeBatchIsNamed) {
+  ProgramBuilder builder("mean");
+  const auto x = builder.input("x", {.shape = {8, 3}});
+  builder.output("y", builder.softmax(x, 0));
+  try {
+    compile({builder.build()}, {.mesh = {1, 2}, .shards = {{"x", 0}}});
+    FAIL() << "softmax over the cut dim compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(std::string(error.what()).find("softmax"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Meshes, TwoMeshesInOneProcess) {
+  const Mesh a = Mesh::open();
+  const Mesh b = Mesh::open({.shape = {1, 2}});
+  const Executable on_a = programs::prepared(a, programs::twice_relu({10}));
+  const Executable on_b = programs::prepared(b, programs::twice_relu({10}));
+  const Tensor y = submit(on_a, {programs::host({10})})[0];
+  EXPECT_EQ(run(on_b, {y})[0].values<float>()[9], 36.0F);
+}
+
+TEST(Meshes, HandlesOutliveTheMesh) {
+  Tensor y;
+  {
+    const Mesh mesh = Mesh::open({.shape = {1, 2}});
+    y = submit(programs::prepared(mesh, programs::twice_relu({10})), {programs::host({10})})[0];
+  }
+  EXPECT_EQ(y.values<float>()[9], 18.0F);
+}
+
+}  // namespace
+}  // namespace tilemesh
