@@ -1,0 +1,70 @@
+#include "tilemesh/program/program.hpp"
+
+#include "tilemesh/base/error.hpp"
+
+namespace tilemesh {
+namespace {
+
+OperandType operand_type(const Program& program, std::uint32_t value) {
+  OperandType type;
+  if (value == ProgramOp::kAbsent || program.values.at(value).storage.kind == Storage::Kind::none) {
+    type.present = false;
+    return type;
+  }
+  const TensorSpec& spec = program.values[value].spec;
+  type.dtype = spec.dtype;
+  type.shape = spec.shard_shape();
+  type.layout = spec.layout;
+  return type;
+}
+
+/// Attributes that state the output's whole shape speak of the global tensor; a shard's call has
+/// the shard's.
+void localise(OpCall& call) {
+  for (const std::string_view name : {"shape", "sizes"}) {
+    const bool states_shape = call.def->name == "reshape" || call.def->name == "expand" ||
+                              (call.def->name == "resize" && name == "sizes");
+    if (states_shape && call.attributes.has(name) && !call.outputs.empty()) {
+      const Shape& shape = call.outputs[0].shape;
+      call.attributes.set(name, std::vector<std::int64_t>(shape.begin(), shape.end()));
+    }
+  }
+}
+
+}  // namespace
+
+std::string_view to_string(InputKind kind) {
+  switch (kind) {
+    case InputKind::activation: return "activation";
+    case InputKind::parameter: return "parameter";
+    case InputKind::state: return "state";
+  }
+  detail::check_failed("kind", "a kind of input outside the enumeration", __FILE__, __LINE__);
+}
+
+OpCall shard_call(const Program& program, std::size_t i) {
+  const ProgramOp& op = program.ops.at(i);
+  TILEMESH_CHECK(op.kind == ProgramOp::Kind::call, "a jump is no call");
+  OpCall call;
+  call.def = &get_op(op.op);
+  call.attributes = op.attributes;
+  call.epilogue = op.epilogue;
+  bool sharded = false;
+  const auto types = [&](const std::vector<std::uint32_t>& values) {
+    std::vector<OperandType> result;
+    result.reserve(values.size());
+    for (const std::uint32_t value : values) {
+      result.push_back(operand_type(program, value));
+      sharded |= result.back().present && !program.values[value].spec.is_replicated();
+    }
+    return result;
+  };
+  call.inputs = types(op.inputs);
+  call.outputs = types(op.outputs);
+  if (sharded) {
+    localise(call);
+  }
+  return call;
+}
+
+}  // namespace tilemesh

@@ -1,0 +1,40 @@
+#include "verify.hpp"
+
+#include <fmt/format.h>
+
+namespace tilemesh {
+
+void broken(const std::string& what) {
+  throw Error(ErrorCode::invalid_file, what);
+}
+
+std::string describe(const Program& program, std::uint32_t value) {
+  return fmt::format("value {} \"{}\"", value, program.values.at(value).name);
+}
+
+ByteRange range_of(const ProgramCheck& check, std::uint32_t value) {
+  const ProgramValue& held = check.program.values[value];
+  const Storage& storage = held.storage;
+  // Workspaces are told apart by their space, everything else by its index.
+  const std::uint64_t index = storage.kind == Storage::Kind::workspace
+                                  ? static_cast<std::uint64_t>(held.spec.space)
+                                  : storage.index;
+  const std::uint64_t buffer = static_cast<std::uint64_t>(storage.kind) << 32 | index;
+  const std::int64_t bytes = storage.kind == Storage::Kind::none ? 0 : check.value_bytes[value];
+  return {buffer, storage.offset, storage.offset + bytes, value};
+}
+
+void verify(const Program& program, std::uint64_t constants_bytes) {
+  try {
+    ProgramCheck check{program, constants_bytes, {}, {}};
+    check_values(check);
+    check_ops(check);
+  } catch (const Error& error) {
+    // What shapes and ops take for their caller's mistake is here the file's.
+    const ErrorCode code =
+        error.code() == ErrorCode::invalid_argument ? ErrorCode::invalid_file : error.code();
+    throw Error(code, fmt::format("program \"{}\": {}", program.name, error.what()));
+  }
+}
+
+}  // namespace tilemesh

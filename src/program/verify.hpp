@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilemesh/base/error.hpp"
+#include "tilemesh/program/program.hpp"
+
+namespace tilemesh {
+
+/// A program under verification, and what its values have been found to be.
+struct ProgramCheck {
+  const Program& program;
+  std::uint64_t constants_bytes = 0;
+  std::vector<std::int64_t> value_bytes;  ///< per device; filled by check_values
+  std::vector<bool> writable_inputs;      ///< states and what an output takes over; the same
+};
+
+/// Names, mesh, workspaces, specs and storage of values, inputs, outputs, constants.
+void check_values(ProgramCheck& check);
+/// Every op: its name, operands, shapes and dtypes, jumps, and where it writes. After check_values.
+void check_ops(const ProgramCheck& check);
+
+/// Throws invalid_file.
+[[noreturn]] void broken(const std::string& what);
+/// "value 3 \"conv_1\"", for messages.
+std::string describe(const Program& program, std::uint32_t value);
+
+/// A value's bytes within its buffer: an input, an output, a constant or a workspace.
+struct ByteRange {
+  std::uint64_t buffer = 0;  ///< equal for two values in the same buffer
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::uint32_t value = 0;
+
+  bool empty() const { return begin == end; }
+  friend auto operator<=>(const ByteRange&, const ByteRange&) = default;
+};
+ByteRange range_of(const ProgramCheck& check, std::uint32_t value);
+
+}  // namespace tilemesh
