@@ -19,6 +19,12 @@ struct KernelEntry {
   KernelOffer (*offer)(const OpCall& call, const KernelContext& context) = nullptr;
 };
 
+/// A row of a folder's table: an implementation of an op.
+struct OpKernel {
+  std::string_view op;
+  KernelEntry entry;
+};
+
 /// The ordered implementations of an op, the reference last.
 std::span<const KernelEntry> kernel_list(std::string_view op);
 

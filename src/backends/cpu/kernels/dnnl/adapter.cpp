@@ -1,0 +1,219 @@
+#include "backends/cpu/kernels/dnnl/adapter.hpp"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include "tilemesh/base/error.hpp"
+#include "tilemesh/base/math.hpp"
+
+namespace tilemesh::cpu::onednn {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+void check(dnnl_status_t status, std::string_view what) {
+  if (status != dnnl_success) [[unlikely]] {
+    throw Error(ErrorCode::kernel_failed,
+                fmt::format("oneDNN could not {}: status {}", what, static_cast<int>(status)));
+  }
+}
+
+class PrimitiveKernel final : public Kernel {
+ public:
+  PrimitiveKernel(std::vector<KernelBuilder::Slot> slots, std::vector<KernelBuilder::Stage> stages,
+                  std::int64_t scratch_bytes, int thread_limit, std::string name)
+      : slots_(std::move(slots)),
+        stages_(std::move(stages)),
+        stream_(cpu_engine()),
+        scratch_bytes_(scratch_bytes),
+        thread_limit_(thread_limit),
+        name_(std::move(name)) {}
+
+  void run(std::byte* const* operands, std::byte* scratch) override {
+    for (KernelBuilder::Slot& slot : slots_) {
+      std::byte* address = slot.is_operand ? operands[slot.operand] : scratch + slot.scratch_offset;
+      if (slot.address != address) {
+        check(dnnl_memory_set_data_handle(slot.memory.get(), address), "take an address");
+        slot.address = address;
+      }
+    }
+    if (thread_limit_ == 0) {
+      execute();
+    } else {
+      const ThreadLimit limit(thread_limit_);
+      execute();
+    }
+  }
+
+  std::int64_t scratch_bytes() const override { return scratch_bytes_; }
+  std::string_view name() const override { return name_; }
+
+ private:
+  void execute() {
+    for (const KernelBuilder::Stage& stage : stages_) {
+      check(
+          dnnl_primitive_execute(stage.primitive.get(), stream_.get(),
+                                 static_cast<int>(stage.arguments.size()), stage.arguments.data()),
+          "run a primitive");
+    }
+  }
+
+  std::vector<KernelBuilder::Slot> slots_;
+  std::vector<KernelBuilder::Stage> stages_;
+  dnnl::stream stream_;
+  std::int64_t scratch_bytes_;
+  int thread_limit_;  // 0: the caller's setting is right
+  std::string name_;
+};
+
+}  // namespace
+
+void require(bool condition, std::string_view reason) {
+  if (!condition) {
+    throw Refused{std::string(reason)};
+  }
+}
+
+const dnnl::engine& cpu_engine() {
+  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+std::string implementation_of(const dnnl::primitive_desc_base& primitive) {
+  return primitive.impl_info_str();
+}
+
+void refuse_reference(const dnnl::primitive_desc_base& primitive) {
+  const std::string name = implementation_of(primitive);
+  if (name.starts_with("ref")) {
+    throw Refused{fmt::format("oneDNN has only \"{}\" for these layouts and shapes", name)};
+  }
+}
+
+bool has_bf16() {
+  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+}
+
+int threads_for(double seconds_on_one, int device_threads) {
+  constexpr double kWorthATeam = 20e-6;
+  return seconds_on_one < kWorthATeam ? 1 : device_threads;
+}
+
+ThreadLimit::ThreadLimit(int count) {
+  const int now = omp_get_max_threads();
+  if (now != count) {
+    before_ = now;
+    omp_set_num_threads(count);
+  }
+}
+
+ThreadLimit::~ThreadLimit() {
+  if (before_ != 0) {
+    omp_set_num_threads(before_);
+  }
+}
+
+dnnl::primitive_attr attributes_with(const dnnl::post_ops& post_ops) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  attributes.set_post_ops(post_ops);
+  return attributes;
+}
+
+KernelBuilder::KernelBuilder(int threads, int device_threads)
+    : threads_(threads), device_threads_(device_threads) {}
+
+int KernelBuilder::add_slot(const dnnl::memory::desc& desc, Slot slot) {
+  slot.memory = dnnl::memory(desc, cpu_engine(), DNNL_MEMORY_NONE);
+  slots_.push_back(std::move(slot));
+  return narrow<int>(slots_.size()) - 1;
+}
+
+int KernelBuilder::operand(std::size_t index, const dnnl::memory::desc& desc) {
+  Slot slot;
+  slot.is_operand = true;
+  slot.operand = index;
+  return add_slot(desc, std::move(slot));
+}
+
+int KernelBuilder::scratch(const dnnl::memory::desc& desc) {
+  Slot slot;
+  slot.scratch_offset = scratch_bytes_;
+  scratch_bytes_ =
+      checked_add(scratch_bytes_, round_up(narrow<std::int64_t>(desc.get_size()), kAlignment));
+  return add_slot(desc, std::move(slot));
+}
+
+int KernelBuilder::input(std::size_t index, const dnnl::memory::desc& given,
+                         const dnnl::memory::desc& wanted) {
+  const int slot = operand(index, given);
+  if (given == wanted) {
+    return slot;
+  }
+  const int copy = scratch(wanted);
+  add_reorder({slot, copy});
+  return copy;
+}
+
+int KernelBuilder::output(std::size_t index, const dnnl::memory::desc& given,
+                          const dnnl::memory::desc& wanted) {
+  const int slot = operand(index, given);
+  if (given == wanted) {
+    return slot;
+  }
+  last_.push_back({scratch(wanted), slot});
+  return last_.back().from;
+}
+
+void KernelBuilder::add_reorder(const Copy& copy) {
+  const auto desc = [&](int slot) {
+    return slots_[static_cast<std::size_t>(slot)].memory.get_desc();
+  };
+  const dnnl::reorder::primitive_desc reorder(cpu_engine(), desc(copy.from), cpu_engine(),
+                                              desc(copy.to), attributes_with());
+  add(dnnl::reorder(reorder), reorder, {{DNNL_ARG_FROM, copy.from}, {DNNL_ARG_TO, copy.to}});
+}
+
+void KernelBuilder::add(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& desc,
+                        std::vector<Argument> arguments) {
+  const dnnl::memory::desc scratchpad =
+      desc.query_md(dnnl::query::exec_arg_md, DNNL_ARG_SCRATCHPAD);
+  if (scratchpad.get_size() > 0) {
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, scratch(scratchpad)});
+  }
+  Stage stage{primitive, {}};
+  for (const Argument& argument : arguments) {
+    stage.arguments.push_back(
+        {argument.role, slots_[static_cast<std::size_t>(argument.slot)].memory.get()});
+  }
+  stages_.push_back(std::move(stage));
+}
+
+std::unique_ptr<Kernel> KernelBuilder::finish(std::string name) {
+  for (const Copy& copy : last_) {
+    add_reorder(copy);
+  }
+  if (stages_.size() > 1) {
+    name += "+reorder";
+  }
+  return std::make_unique<PrimitiveKernel>(std::move(slots_), std::move(stages_), scratch_bytes_,
+                                           threads_ == device_threads_ ? 0 : threads_,
+                                           std::move(name));
+}
+
+namespace detail {
+
+KernelOffer offer(std::unique_ptr<Kernel> (*make)(const OpCall&, const KernelContext&),
+                  const OpCall& call, const KernelContext& context) {
+  try {
+    return {make(call, context), ""};
+  } catch (const Refused& refused) {
+    return {nullptr, refused.reason};
+  } catch (const dnnl::error& error) {
+    return {nullptr, fmt::format("oneDNN: {}", error.what())};
+  }
+}
+
+}  // namespace detail
+
+}  // namespace tilemesh::cpu::onednn

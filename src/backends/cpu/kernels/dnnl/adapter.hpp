@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <dnnl.hpp>
+
+#include "backends/cpu/kernel_list.hpp"
+
+namespace tilemesh::cpu::onednn {
+
+/// Why a kernel can't be made of a call: thrown within this folder, and turned into
+/// KernelOffer::refusal by offer_with().
+struct Refused {
+  std::string reason;
+};
+
+/// Throws Refused unless `condition`.
+void require(bool condition, std::string_view reason);
+
+/// The one CPU engine of the process; oneDNN's own is shared and thread-safe.
+const dnnl::engine& cpu_engine();
+
+/// The name of a primitive's implementation, "jit:avx512_core".
+std::string implementation_of(const dnnl::primitive_desc_base& primitive);
+
+/// Throws Refused when oneDNN found nothing better than its plain reference loops, which are slower
+/// than a detour over another layout.
+void refuse_reference(const dnnl::primitive_desc_base& primitive);
+
+/// True if bf16 is computed natively; oneDNN would emulate it slowly.
+bool has_bf16();
+
+/// What one core does per second, roughly: for choosing thread counts, no more.
+inline constexpr double kFlopsPerSecond = 100e9;
+inline constexpr double kBytesPerSecond = 10e9;
+
+/// How many of the device's threads a kernel of about so many seconds on one thread should use:
+/// opening a team costs some microseconds.
+int threads_for(double seconds_on_one, int device_threads);
+
+/// While it lives, the calling thread opens OpenMP teams of at most `count` threads.
+class ThreadLimit {
+ public:
+  explicit ThreadLimit(int count);
+  ThreadLimit(const ThreadLimit&) = delete;
+  ThreadLimit& operator=(const ThreadLimit&) = delete;
+  ~ThreadLimit();
+
+ private:
+  int before_ = 0;  // 0: nothing changed
+};
+
+/// The attributes that every primitive here has: scratch memory is ours.
+dnnl::primitive_attr attributes_with(const dnnl::post_ops& post_ops = {});
+
+/// Collects primitives over shared memory objects into one Kernel.
+///
+/// A slot is a memory object: an operand of the call (inputs first, then outputs) or a piece of the
+/// kernel's scratch memory. Primitives run in the order in which they were added.
+class KernelBuilder {
+ public:
+  struct Argument {
+    int role = 0;  ///< DNNL_ARG_*
+    int slot = 0;
+  };
+
+  /// `threads`: the team that the primitives were made for; `device_threads`: the caller's setting.
+  KernelBuilder(int threads, int device_threads);
+
+  int operand(std::size_t index, const dnnl::memory::desc& desc);
+  int scratch(const dnnl::memory::desc& desc);
+  /// An input in the wanted form: the operand itself, or a copy in scratch memory that a reorder
+  /// fills first.
+  int input(std::size_t index, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+  /// An output in the wanted form: the operand itself, or scratch memory that finish() copies on.
+  int output(std::size_t index, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
+  /// Adds the primitive; its own scratchpad becomes an argument as well.
+  void add(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& desc,
+           std::vector<Argument> arguments);
+
+  std::unique_ptr<Kernel> finish(std::string name);
+
+  struct Slot {
+    dnnl::memory memory;
+    bool is_operand = false;
+    std::size_t operand = 0;
+    std::int64_t scratch_offset = 0;
+    void* address = nullptr;  // last set
+  };
+  struct Stage {
+    dnnl::primitive primitive;
+    std::vector<dnnl_exec_arg_t> arguments;
+  };
+
+ private:
+  struct Copy {
+    int from = 0;
+    int to = 0;
+  };
+
+  int add_slot(const dnnl::memory::desc& desc, Slot slot);
+  void add_reorder(const Copy& copy);
+
+  std::vector<Slot> slots_;
+  std::vector<Stage> stages_;
+  std::vector<Copy> last_;  // the reorders of outputs
+  std::int64_t scratch_bytes_ = 0;
+  int threads_;
+  int device_threads_;
+};
+
+/// Calls `make(call, context)`, which returns a kernel or throws Refused, dnnl::error or Error.
+template <auto make>
+KernelOffer offer_with(const OpCall& call, const KernelContext& context);
+
+namespace detail {
+KernelOffer offer(std::unique_ptr<Kernel> (*make)(const OpCall&, const KernelContext&),
+                  const OpCall& call, const KernelContext& context);
+}  // namespace detail
+
+template <auto make>
+KernelOffer offer_with(const OpCall& call, const KernelContext& context) {
+  return detail::offer(make, call, context);
+}
+
+}  // namespace tilemesh::cpu::onednn

@@ -1,0 +1,207 @@
+#include "backends/cpu/kernels/dnnl/conv.hpp"
+
+#include <fmt/format.h>
+
+#include "backends/cpu/kernels/dnnl/descriptor.hpp"
+
+namespace tilemesh::cpu::onednn {
+namespace {
+
+using dnnl::memory;
+
+struct Plan {
+  dnnl::convolution_forward::primitive_desc desc;
+  PostOps post_ops;
+};
+
+memory::dims grouped_weights_dims(const Shape& weights, std::int64_t groups) {
+  memory::dims dims = dims_of(weights);
+  if (groups > 1) {
+    dims[0] /= groups;
+    dims.insert(dims.begin(), groups);
+  }
+  return dims;
+}
+
+std::int64_t groups_of(const OpCall& call) {
+  return call.attributes.integer_or("group", 1);
+}
+
+void check_dtypes(const OpCall& call) {
+  const DType dtype = call.inputs[0].dtype;
+  require(dtype == DType::f32 || dtype == DType::bf16, "only f32 and bf16 are computed in oneDNN");
+  require(dtype != DType::bf16 || has_bf16(), "this processor has no bf16 arithmetic");
+  require(call.inputs[1].dtype == dtype && call.outputs[0].dtype == dtype, "mixed element types");
+}
+
+Plan plan_conv(const OpCall& call, bool any_weights) {
+  check_dtypes(call);
+  const OperandType& source = call.inputs[0];
+  const OperandType& weights = call.inputs[1];
+  const std::int64_t groups = groups_of(call);
+  PostOps post_ops = post_ops_for(call, channel_rules(call));
+  memory::dims kernel = dims_of(weights.shape);
+  kernel.erase(kernel.begin(), kernel.begin() + 2);
+  const Window window = window_of(call.attributes, kernel);
+  const memory::desc weights_desc =
+      any_weights ? describe_any(weights.dtype, grouped_weights_dims(weights.shape, groups))
+                  : describe_grouped(weights.dtype, weights.shape, weights.layout, groups);
+  const dnnl::convolution_forward::desc desc(
+      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, describe(source),
+      weights_desc, bias_of(call, post_ops).desc, describe(call.outputs[0]), window.strides,
+      window.dilations, window.pads_begin, window.pads_end);
+  dnnl::convolution_forward::primitive_desc primitive(desc, attributes_with(post_ops.ops),
+                                                      cpu_engine());
+  refuse_reference(primitive);
+  return {std::move(primitive), std::move(post_ops)};
+}
+
+/// `planned`: the call as the plan was made for, which may want other layouts.
+std::unique_ptr<Kernel> build_conv(const OpCall& call, const OpCall& planned, const Plan& plan,
+                                   const KernelContext& context, int threads) {
+  KernelBuilder builder(threads, context.threads);
+  const OperandType& weights = call.inputs[1];
+  const std::size_t output = call.inputs.size();
+  std::vector<KernelBuilder::Argument> arguments{
+      {DNNL_ARG_SRC, builder.input(0, describe(call.inputs[0]), plan.desc.src_desc())},
+      {DNNL_ARG_WEIGHTS,
+       builder.input(
+           1, describe_grouped(weights.dtype, weights.shape, weights.layout, groups_of(call)),
+           plan.desc.weights_desc())},
+      {DNNL_ARG_DST, builder.output(output, describe(call.outputs[0]), plan.desc.dst_desc())}};
+  if (const Bias bias = bias_of(planned, plan.post_ops); bias.present()) {
+    arguments.push_back({DNNL_ARG_BIAS, builder.operand(bias.operand, bias.desc)});
+  }
+  plan.post_ops.add_arguments(builder, call, planned, arguments);
+  builder.add(dnnl::convolution_forward(plan.desc), plan.desc, std::move(arguments));
+  return builder.finish(fmt::format("onednn:conv:{}", implementation_of(plan.desc)));
+}
+
+}  // namespace
+
+Window window_of(const Attributes& attributes, const memory::dims& kernel) {
+  const std::size_t rank = kernel.size();
+  const std::vector<std::int64_t> ones(rank, 1);
+  Window window{kernel,
+                attributes.integers_or("strides", ones),
+                attributes.integers_or("dilations", ones),
+                {},
+                {}};
+  const std::vector<std::int64_t> pads =
+      attributes.integers_or("pads", std::vector<std::int64_t>(2 * rank, 0));
+  for (std::size_t dim = 0; dim < rank; ++dim) {
+    window.dilations[dim] -= 1;
+    window.pads_begin.push_back(pads[dim]);
+    window.pads_end.push_back(pads[rank + dim]);
+    require(pads[dim] >= 0 && pads[rank + dim] >= 0, "negative pads");
+  }
+  return window;
+}
+
+OpCall in_fast_layouts(const OpCall& call) {
+  OpCall fast = call;
+  const Layout layout = Layout::channels_last(call.outputs[0].shape.rank());
+  fast.inputs[0].layout = layout;
+  for (std::size_t i = 3; i < fast.inputs.size(); ++i) {
+    if (fast.inputs[i].present && fast.inputs[i].shape == call.outputs[0].shape) {
+      fast.inputs[i].layout = layout;
+    }
+  }
+  fast.outputs[0].layout = layout;
+  return fast;
+}
+
+Bias bias_of(const OpCall& call, const PostOps& post_ops) {
+  if (call.inputs.size() > 2 && call.inputs[2].present) {
+    require(call.inputs[2].layout.is_rows(), "a bias that isn't in rows");
+    return {describe(call.inputs[2]), 2};
+  }
+  if (post_ops.bias_operand == PostOps::kNone) {
+    return {};
+  }
+  const auto operand = static_cast<std::size_t>(post_ops.bias_operand);
+  return {describe(call.inputs[operand].dtype, Shape{call.outputs[0].shape[1]}, Layout::rows()),
+          operand};
+}
+
+PostOpRules channel_rules(const OpCall& call) {
+  const OperandType output = call.outputs[0];
+  const auto is_per_channel = [output](const Shape& shape) {
+    return shape.element_count() == output.shape[1] && shape[1] == output.shape[1];
+  };
+  PostOpRules rules;
+  rules.describe = [output, is_per_channel](const OperandType& operand) {
+    require(operand.dtype == DType::f32 || operand.dtype == output.dtype,
+            "of another element type");
+    const int rank = output.shape.rank();
+    require(operand.shape.rank() <= rank, "an operand of more dims than the output");
+    const Shape shape = pad_rank(operand.shape, rank);
+    if (shape.element_count() == 1 || is_per_channel(shape)) {
+      require(is_linear(operand), "the operand's layout has gaps");
+      return describe(operand.dtype, shape, Layout::rows());
+    }
+    require(shape == output.shape,
+            fmt::format("an operand {} is neither one number, one per channel, nor of the output's "
+                        "shape {}",
+                        operand.shape.to_string(), output.shape.to_string()));
+    require(operand.layout == output.layout, "the operand lies in another layout than the output");
+    return describe(operand);
+  };
+  const bool has_bias = call.inputs.size() > 2 && call.inputs[2].present;
+  rules.is_bias = [=](const OperandType& operand) {
+    const int rank = output.shape.rank();
+    return !has_bias && operand.dtype == DType::f32 && operand.shape.rank() <= rank &&
+           is_per_channel(pad_rank(operand.shape, rank)) && is_linear(operand);
+  };
+  return rules;
+}
+
+void check_conv_fusion(const OpCall& call, bool ask_library) {
+  check_dtypes(call);
+  const OpCall fast = in_fast_layouts(call);
+  post_ops_for(fast, channel_rules(fast));
+  if (ask_library) {
+    plan_conv(fast, true);
+  }
+}
+
+double conv_flops(const OpCall& call) {
+  const bool transposed = call.def->name == "conv_transpose";
+  const Shape& image = transposed ? call.inputs[0].shape : call.outputs[0].shape;
+  const Shape& weights = call.inputs[1].shape;
+  const double per_pixel = 2.0 * static_cast<double>(weights.element_count());
+  double pixels = static_cast<double>(image[0]);
+  for (int dim = 2; dim < image.rank(); ++dim) {
+    pixels *= static_cast<double>(image[dim]);
+  }
+  return per_pixel * pixels;
+}
+
+std::unique_ptr<Kernel> make_conv(const OpCall& call, const KernelContext& context) {
+  const int threads = threads_for(conv_flops(call) / kFlopsPerSecond, context.threads);
+  const ThreadLimit limit(threads);
+  std::string reason;
+  try {
+    return build_conv(call, call, plan_conv(call, false), context, threads);
+  } catch (const Refused& refused) {
+    reason = refused.reason;
+  } catch (const dnnl::error& error) {
+    reason = error.what();
+  }
+  try {
+    const OpCall fast = in_fast_layouts(call);
+    return build_conv(call, fast, plan_conv(fast, true), context, threads);
+  } catch (const Refused& refused) {
+    throw Refused{fmt::format("{}; with reorders: {}", reason, refused.reason)};
+  }
+}
+
+WeightsChoice choose_conv_weights(const OpCall& call) {
+  const Plan plan = plan_conv(call, true);
+  const std::optional<Layout> layout =
+      read_grouped_layout(plan.desc.weights_desc(), groups_of(call));
+  require(layout.has_value(), "the weights' layout can't be said");
+  return {*layout, fmt::format("onednn:conv:{}", implementation_of(plan.desc))};
+}
+
+}  // namespace tilemesh::cpu::onednn

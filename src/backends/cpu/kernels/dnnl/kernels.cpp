@@ -1,0 +1,78 @@
+#include "backends/cpu/kernels/dnnl/kernels.hpp"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/dnnl/conv.hpp"
+#include "backends/cpu/kernels/dnnl/convert.hpp"
+#include "backends/cpu/kernels/dnnl/matmul.hpp"
+#include "backends/cpu/kernels/dnnl/pool.hpp"
+
+namespace tilemesh::cpu::onednn {
+namespace {
+
+constexpr OpKernel kKernels[] = {
+    {"average_pool", {"onednn:pool", offer_with<make_average_pool>}},
+    {"conv", {"onednn:conv", offer_with<make_conv>}},
+    {"conv_transpose", {"onednn:conv_transpose", offer_with<make_conv_transpose>}},
+    {"convert", {"onednn:reorder", offer_with<make_convert>}},
+    {"global_average_pool", {"onednn:pool", offer_with<make_global_average_pool>}},
+    {"global_max_pool", {"onednn:pool", offer_with<make_global_max_pool>}},
+    {"matmul", {"onednn:matmul", offer_with<make_matmul>}},
+    {"max_pool", {"onednn:pool", offer_with<make_max_pool>}},
+};
+
+/// The ops that compute with weights and take an epilogue.
+struct WeightsRule {
+  std::string_view op;
+  WeightsChoice (*choose)(const OpCall& call);
+  void (*check_fusion)(const OpCall& call, bool ask_library);
+  double (*flops)(const OpCall& call);
+};
+constexpr WeightsRule kWeightsRules[] = {
+    {"conv", choose_conv_weights, check_conv_fusion, conv_flops},
+    {"conv_transpose", choose_conv_transpose_weights, check_conv_transpose_fusion, conv_flops},
+    {"matmul", choose_matmul_weights, check_matmul_fusion, matmul_flops},
+};
+
+const WeightsRule* find_rule(std::string_view op) {
+  const auto* rule = std::ranges::find(kWeightsRules, op, &WeightsRule::op);
+  return rule == std::end(kWeightsRules) ? nullptr : rule;
+}
+
+}  // namespace
+
+std::span<const OpKernel> kernels() {
+  return kKernels;
+}
+
+std::optional<ConstantChoice> choose_constant(const OpCall& call, int device_threads) {
+  const WeightsRule* rule = find_rule(call.def->name);
+  if (rule == nullptr) {
+    return std::nullopt;
+  }
+  try {
+    const ThreadLimit limit(threads_for(rule->flops(call) / kFlopsPerSecond, device_threads));
+    const WeightsChoice choice = rule->choose(call);
+    return ConstantChoice{1, choice.layout, choice.implementation};
+  } catch (const Refused&) {
+  } catch (const dnnl::error&) {  // no implementation for these layouts
+  }
+  return std::nullopt;
+}
+
+std::string why_not_fused(const OpCall& call, bool ask_library) {
+  const WeightsRule* rule = find_rule(call.def->name);
+  if (rule == nullptr) {
+    return "the op takes no epilogue";
+  }
+  try {
+    rule->check_fusion(call, ask_library);
+  } catch (const Refused& refused) {
+    return refused.reason;
+  } catch (const dnnl::error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace tilemesh::cpu::onednn

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "backends/cpu/kernel_list.hpp"
+
+namespace tilemesh::cpu::onednn {
+
+/// The folder's rows of the kernel lists.
+std::span<const OpKernel> kernels();
+
+/// A constant operand in the layout that its primitive likes best.
+struct ConstantChoice {
+  std::size_t input = 0;
+  Layout layout;
+  std::string implementation;
+};
+/// What oneDNN wants of the weights of a conv, conv_transpose or matmul whose other operands lie as
+/// the call says; nullopt if it has nothing good for that. Asks the library: this machine alone.
+std::optional<ConstantChoice> choose_constant(const OpCall& call, int device_threads);
+
+/// Why the epilogue of `call` can't be fused; "" if it can, in whatever layout. Without
+/// `ask_library` the answer comes from the rules alone, for machines other than this one.
+std::string why_not_fused(const OpCall& call, bool ask_library);
+
+}  // namespace tilemesh::cpu::onednn

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "backends/cpu/kernels/dnnl/conv.hpp"
+
+namespace tilemesh::cpu::onednn {
+
+std::unique_ptr<Kernel> make_matmul(const OpCall& call, const KernelContext& context);
+
+/// What oneDNN chooses for the second operand if it is a plain matrix; throws Refused otherwise.
+WeightsChoice choose_matmul_weights(const OpCall& call);
+
+/// As check_conv_fusion.
+void check_matmul_fusion(const OpCall& call, bool ask_library);
+
+double matmul_flops(const OpCall& call);
+
+}  // namespace tilemesh::cpu::onednn

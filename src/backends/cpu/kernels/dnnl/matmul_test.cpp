@@ -1,0 +1,129 @@
+#include "backends/cpu/kernels/dnnl/matmul.hpp"
+
+#include <limits>
+
+#include "backends/cpu/kernels/dnnl/kernels.hpp"
+#include "backends/cpu/kernels/kernel_testing.hpp"
+
+namespace tilemesh::cpu {
+namespace {
+
+using namespace testing;
+using Step = ExpressionStep;
+
+constexpr std::int16_t kFirst = Step::kOperand + 2;  // the epilogue's first operand
+
+void check(const OpCall& call, int threads = 1) {
+  KernelOffer offer = offer_of(call, "onednn", threads);
+  ASSERT_TRUE(offer.kernel) << to_string(call) << ": " << offer.refusal;
+  Fixture fixture(call);
+  fixture.run(*offer.kernel);
+  fixture.expect_reference(1e-4F, 1e-5F);
+}
+
+Attributes transposes(bool a, bool b) {
+  return {{"transpose_a", std::int64_t{a}}, {"transpose_b", std::int64_t{b}}};
+}
+
+TEST(OnednnMatmul, Matrices) {
+  for (const std::int64_t m : {1, 7, 64}) {
+    for (const std::int64_t n : {1, 17, 48}) {
+      for (const std::int64_t k : {1, 5, 129}) {
+        for (int flags = 0; flags < 4; ++flags) {
+          const bool ta = (flags & 1) != 0;
+          const bool tb = (flags & 2) != 0;
+          check(make_call(
+              "matmul", transposes(ta, tb),
+              {operand(ta ? Shape{k, m} : Shape{m, k}), operand(tb ? Shape{n, k} : Shape{k, n})}));
+        }
+      }
+    }
+  }
+}
+
+TEST(OnednnMatmul, BatchesAndVectors) {
+  check(make_call("matmul", {}, {operand({5}), operand({5})}));
+  check(make_call("matmul", {}, {operand({5}), operand({5, 3})}));
+  check(make_call("matmul", {}, {operand({4, 3, 5}), operand({5})}));
+  check(make_call("matmul", {}, {operand({2, 3, 4, 5}), operand({5, 7})}));
+  check(make_call("matmul", {}, {operand({2, 3, 4, 5}), operand({2, 3, 5, 7})}));
+  check(
+      make_call("matmul", transposes(false, true), {operand({2, 3, 4, 5}), operand({2, 3, 7, 5})}));
+  check(
+      make_call("matmul", transposes(true, false), {operand({2, 3, 5, 4}), operand({2, 3, 5, 7})}));
+  check(make_call("matmul", {}, {operand({2, 1, 4, 5}), operand({1, 3, 5, 7})}));
+  check(make_call("matmul", {}, {operand({4, 5}), operand({6, 5, 7})}));
+}
+
+TEST(OnednnMatmul, BlockedWeights) {
+  for (const bool transpose : {false, true}) {
+    for (const std::int64_t m : {1, 33}) {
+      for (const std::int64_t n : {31, 360}) {
+        OpCall call =
+            make_call("matmul", transposes(false, transpose),
+                      {operand({2, m, 120}), operand(transpose ? Shape{n, 120} : Shape{120, n})});
+        const auto choice = onednn::choose_constant(call, 1);
+        ASSERT_TRUE(choice.has_value());
+        EXPECT_EQ(choice->input, 1U);
+        EXPECT_FALSE(choice->layout.is_rows());
+        call.inputs[1].layout = choice->layout;
+        check(call);
+      }
+    }
+  }
+}
+
+TEST(OnednnMatmul, EpilogueWithBiasAndResidual) {
+  const Expression epilogue{{{ScalarFn::add, {Step::kResult, kFirst}},
+                             {ScalarFn::gelu, {0, 0}},
+                             {ScalarFn::add, {static_cast<std::int16_t>(kFirst + 1), 1}}}};
+  check(make_call("matmul", {},
+                  {operand({2, 9, 31}), operand({31, 17}), operand({17}), operand({2, 9, 17})}, {},
+                  epilogue));
+}
+
+TEST(OnednnMatmul, EpilogueOfBatches) {
+  // The scale of attention and its mask: one for all heads.
+  const Expression epilogue{
+      {{ScalarFn::linear, {Step::kResult, 0}, 0.125F, 0}, {ScalarFn::add, {0, kFirst}}}};
+  for (const Shape& mask : {Shape{1}, Shape{2, 3, 8, 9}}) {
+    check(make_call("matmul", {}, {operand({2, 3, 8, 5}), operand({2, 3, 5, 9}), operand(mask)}, {},
+                    epilogue));
+  }
+}
+
+TEST(OnednnMatmul, RefusesWithTheReason) {
+  const Expression sine{{{ScalarFn::sin, {Step::kResult, 0}}}};
+  const KernelOffer offer =
+      offer_of(make_call("matmul", {}, {operand({2, 3}), operand({3, 2})}, {}, sine), "onednn");
+  EXPECT_FALSE(offer.kernel);
+  EXPECT_NE(offer.refusal.find("sin"), std::string::npos) << offer.refusal;
+  EXPECT_FALSE(
+      offer_of(make_call("matmul", {}, {operand({0, 3}), operand({3, 2})}), "onednn").kernel);
+  EXPECT_FALSE(
+      offer_of(make_call("matmul", {},
+                         {operand({2, 3}, {}, DType::i32), operand({3, 2}, {}, DType::i32)}),
+               "onednn")
+          .kernel);
+}
+
+TEST(OnednnMatmul, PassesNotANumberOn) {
+  const OpCall call = make_call("matmul", {}, {operand({3, 5}), operand({5, 17})});
+  KernelOffer offer = offer_of(call, "onednn");
+  ASSERT_TRUE(offer.kernel) << offer.refusal;
+  Fixture fixture(call);
+  std::vector<float> values(15, 0.5F);
+  values[7] = std::numeric_limits<float>::quiet_NaN();
+  values[11] = std::numeric_limits<float>::infinity();
+  fixture.set_input(0, values);
+  fixture.run(*offer.kernel);
+  fixture.expect_reference(1e-4F, 1e-5F);
+}
+
+TEST(OnednnMatmul, SeveralThreads) {
+  check(make_call("matmul", {}, {operand({128, 256}), operand({256, 192})}), 2);
+  check(make_call("matmul", {}, {operand({3, 4}), operand({4, 5})}), 2);
+}
+
+}  // namespace
+}  // namespace tilemesh::cpu

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "backends/cpu/kernels/dnnl/adapter.hpp"
+
+namespace tilemesh::cpu::onednn {
+
+std::unique_ptr<Kernel> make_max_pool(const OpCall& call, const KernelContext& context);
+std::unique_ptr<Kernel> make_average_pool(const OpCall& call, const KernelContext& context);
+std::unique_ptr<Kernel> make_global_max_pool(const OpCall& call, const KernelContext& context);
+std::unique_ptr<Kernel> make_global_average_pool(const OpCall& call, const KernelContext& context);
+
+}  // namespace tilemesh::cpu::onednn

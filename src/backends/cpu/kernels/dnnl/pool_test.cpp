@@ -1,0 +1,74 @@
+#include <limits>
+
+#include "backends/cpu/kernels/kernel_testing.hpp"
+
+namespace tilemesh::cpu {
+namespace {
+
+using namespace testing;
+using Integers = std::vector<std::int64_t>;
+
+const Layout kLayouts[] = {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)};
+
+void check(std::string_view op, const Attributes& attributes, const Shape& shape,
+           const Layout& layout) {
+  const OpCall call = make_call(op, attributes, {operand(shape, layout)}, layout);
+  KernelOffer offer = offer_of(call, "onednn");
+  ASSERT_TRUE(offer.kernel) << to_string(call) << ": " << offer.refusal;
+  Fixture fixture(call);
+  fixture.run(*offer.kernel);
+  fixture.expect_reference(1e-5F, 1e-6F);
+}
+
+TEST(OnednnPool, MaxAndAverage) {
+  for (const char* op : {"max_pool", "average_pool"}) {
+    for (const Layout& layout : kLayouts) {
+      for (const std::int64_t channels : {3, 17, 32}) {
+        for (const std::int64_t ceil_mode : {0, 1}) {
+          const Attributes attributes{{"kernel", Integers{3, 2}},
+                                      {"strides", Integers{2, 2}},
+                                      {"pads", Integers{1, 0, 1, 1}},
+                                      {"ceil_mode", ceil_mode}};
+          check(op, attributes, {2, channels, 11, 13}, layout);
+        }
+      }
+    }
+  }
+}
+
+TEST(OnednnPool, AverageWithPadsThatCount) {
+  for (const Layout& layout : kLayouts) {
+    check("average_pool",
+          {{"kernel", Integers{3, 3}},
+           {"pads", Integers{1, 1, 1, 1}},
+           {"count_include_pad", std::int64_t{1}}},
+          {1, 5, 7, 7}, layout);
+  }
+}
+
+TEST(OnednnPool, Global) {
+  for (const char* op : {"global_average_pool", "global_max_pool"}) {
+    for (const Layout& layout : kLayouts) {
+      check(op, {}, {2, 19, 7, 11}, layout);
+      check(op, {}, {1, 16, 1, 1}, layout);
+    }
+  }
+}
+
+TEST(OnednnPool, OneDim) {
+  check("max_pool", {{"kernel", Integers{4}}, {"strides", Integers{3}}}, {2, 6, 29},
+        Layout::rows());
+}
+
+TEST(OnednnPool, RefusesIndices) {
+  OpCall call;
+  call.def = &get_op("max_pool");
+  call.attributes = {{"kernel", Integers{2, 2}}};
+  call.inputs = {operand({1, 1, 4, 4})};
+  call.outputs.resize(2);
+  infer_outputs(call);
+  EXPECT_FALSE(offer_of(call, "onednn").kernel);
+}
+
+}  // namespace
+}  // namespace tilemesh::cpu
