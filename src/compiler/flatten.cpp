@@ -1,0 +1,178 @@
+#include "compiler/flatten.hpp"
+
+#include <algorithm>
+
+#include "tilemesh/base/math.hpp"
+
+namespace tilemesh {
+namespace {
+
+class Flattener {
+ public:
+  Flattener(const PlacedGraph& placed, ConstantPool& pool)
+      : placed_(placed),
+        graph_(placed.graph),
+        pool_(pool),
+        index_(graph_.values.size(), ProgramOp::kAbsent) {}
+
+  FlatProgram run() {
+    program().name = graph_.name;
+    program().mesh = placed_.mesh;
+    for (const GraphInput& input : graph_.inputs)
+      add_input(input);
+    add_block(graph_.body);
+    for (const GraphOutput& output : graph_.outputs) {
+      const std::uint32_t value = use(output.value);
+      program().outputs.push_back({output.name, value, output.alias});
+      flat_.output_spaces.push_back(output.space);
+    }
+    return std::move(flat_);
+  }
+
+ private:
+  Program& program() { return flat_.program; }
+  std::uint32_t& index(GraphValueId id) { return index_[static_cast<std::size_t>(id)]; }
+
+  std::uint32_t add_value(GraphValueId id, Space space = Space::dram) {
+    const auto value = narrow<std::uint32_t>(program().values.size());
+    program().values.push_back({graph_[id].name, placed_.spec(id, space), {}});
+    flat_.view_of.push_back(FlatProgram::kOwn);
+    index(id) = value;
+    return value;
+  }
+
+  void add_input(const GraphInput& input) {
+    const std::uint32_t value = add_value(input.value, input.space);
+    program().values[value].name = input.name;
+    program().inputs.push_back({input.name, value, input.kind});
+  }
+
+  // A value that is read: constants come in when they are first needed.
+  std::uint32_t use(GraphValueId id) {
+    if (id == kNoValue) return ProgramOp::kAbsent;
+    if (index(id) == ProgramOp::kAbsent) {
+      TILEMESH_CHECK(graph_.is_constant(id), "a value is read before it is made");
+      const std::uint32_t value = add_value(id);
+      const ConstantPool::Entry entry = pool_.add(*graph_[id].constant, graph_[id].type.layout);
+      program().constants.push_back({value, entry.offset, entry.bytes, entry.hash});
+    }
+    return index(id);
+  }
+
+  // A value that is made; it has an index already if it is a branch's output.
+  std::uint32_t make(GraphValueId id) {
+    if (id == kNoValue) return ProgramOp::kAbsent;
+    return index(id) != ProgramOp::kAbsent ? index(id) : add_value(id);
+  }
+
+  void add_block(const GraphBlock& block) {
+    for (const GraphNode& node : block.nodes) {
+      switch (node.kind) {
+        case GraphNode::Kind::call: add_call(node); break;
+        case GraphNode::Kind::branch: add_branch(node); break;
+        case GraphNode::Kind::fail: add_fail(node); break;
+      }
+    }
+  }
+
+  void add_call(const GraphNode& node) {
+    ProgramOp op;
+    op.op = node.def->name;
+    op.attributes = node.attributes;
+    op.epilogue = node.epilogue;
+    op.name = node.name;
+    op.implementation = node.implementation;
+    for (const GraphValueId id : node.inputs)
+      op.inputs.push_back(use(id));
+    for (const GraphValueId id : node.outputs) {
+      const bool is_new = id != kNoValue && index(id) == ProgramOp::kAbsent;
+      op.outputs.push_back(make(id));
+      if (is_new && is_free_view(node)) flat_.view_of[op.outputs.back()] = op.inputs[0];
+    }
+    program().ops.push_back(std::move(op));
+  }
+
+  bool is_free_view(const GraphNode& node) const {
+    return node.def->is_view && node.epilogue.empty() &&
+           graph_[node.inputs[0]].type.layout.is_rows() &&
+           graph_[node.outputs[0]].type.layout.is_rows() &&
+           graph_[node.inputs[0]].type.dtype == graph_[node.outputs[0]].type.dtype;
+  }
+
+  void add_fail(const GraphNode& node) {
+    ProgramOp op;
+    op.kind = ProgramOp::Kind::fail;
+    op.name = node.name;
+    op.message = node.message;
+    program().ops.push_back(std::move(op));
+  }
+
+  std::size_t add_jump(ProgramOp::Kind kind, std::vector<std::uint32_t> inputs,
+                       const std::string& name) {
+    ProgramOp op;
+    op.kind = kind;
+    op.inputs = std::move(inputs);
+    op.name = name;
+    program().ops.push_back(std::move(op));
+    return program().ops.size() - 1;
+  }
+
+  void land(std::size_t jump) {
+    program().ops[jump].target = narrow<std::uint32_t>(program().ops.size());
+  }
+
+  void add_branch(const GraphNode& node) {
+    const std::size_t to_else =
+        add_jump(ProgramOp::Kind::jump_if_false, {use(node.inputs[0])}, node.name);
+    for (const GraphValueId id : node.outputs)
+      make(id);
+    add_side(*node.then_block, node);
+    const bool has_else = !node.else_block->nodes.empty() || !node.else_block->results.empty();
+    const std::size_t to_end = has_else ? add_jump(ProgramOp::Kind::jump, {}, node.name) : to_else;
+    land(to_else);
+    if (!has_else) return;
+    add_side(*node.else_block, node);
+    land(to_end);
+  }
+
+  static bool makes(const GraphBlock& block, GraphValueId id) {
+    return std::ranges::any_of(block.nodes, [&](const GraphNode& node) {
+      return std::ranges::find(node.outputs, id) != node.outputs.end();
+    });
+  }
+
+  // A result that the block itself makes is written into the branch's output at once; the others
+  // are copied.
+  void add_side(const GraphBlock& block, const GraphNode& branch) {
+    std::vector<bool> direct(block.results.size());
+    for (std::size_t i = 0; i < block.results.size(); ++i) {
+      const GraphValueId id = block.results[i];
+      direct[i] = makes(block, id) && index(id) == ProgramOp::kAbsent;
+      if (direct[i]) index(id) = index(branch.outputs[i]);
+    }
+    add_block(block);
+    for (std::size_t i = 0; i < block.results.size(); ++i) {
+      if (direct[i]) continue;
+      ProgramOp op;
+      op.op = "identity";
+      op.name = branch.name;
+      op.inputs = {use(block.results[i])};
+      op.outputs = {index(branch.outputs[i])};
+      program().ops.push_back(std::move(op));
+    }
+  }
+
+  const PlacedGraph& placed_;
+  const Graph& graph_;
+  ConstantPool& pool_;
+  FlatProgram flat_;
+  std::vector<std::uint32_t> index_;
+};
+
+}  // namespace
+
+FlatProgram flatten(const PlacedGraph& placed, ConstantPool& pool) {
+  return Flattener(placed, pool).run();
+}
+
+}  // namespace tilemesh

@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "compiler/lower.hpp"
+
+namespace tilemesh {
+namespace {
+
+template <class Named>
+Named* find_named(std::vector<Named>& items, const std::string& name) {
+  const auto it = std::ranges::find(items, name, &Named::name);
+  return it == items.end() ? nullptr : &*it;
+}
+
+[[noreturn]] void no_such(std::string_view what, const std::string& name,
+                          const std::vector<Graph>& graphs, bool inputs, bool outputs) {
+  std::set<std::string> names;
+  for (const Graph& graph : graphs) {
+    for (const GraphInput& input : graph.inputs) {
+      if (inputs) names.insert(input.name);
+    }
+    for (const GraphOutput& output : graph.outputs) {
+      if (outputs) names.insert(output.name);
+    }
+  }
+  throw Error(ErrorCode::not_found, fmt::format("there is no {} \"{}\": there are {}", what, name,
+                                                fmt::join(names, ", ")));
+}
+
+void apply_spaces(std::vector<Graph>& graphs, const CompileOptions& options) {
+  for (const auto& [name, space] : options.spaces) {
+    bool found = false;
+    for (Graph& graph : graphs) {
+      if (GraphInput* input = find_named(graph.inputs, name)) {
+        input->space = space;
+        found = true;
+      }
+      if (GraphOutput* output = find_named(graph.outputs, name)) {
+        output->space = space;
+        found = true;
+      }
+    }
+    if (!found) no_such("input or output", name, graphs, true, true);
+  }
+}
+
+void shard_input(const Graph& graph, GraphInput& input, int dim, const MeshShape& mesh) {
+  const Shape& shape = graph[input.value].type.shape;
+  if (dim < 0 || dim >= shape.rank()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("input \"{}\" of shape {} can't be sharded along dim {}: its dims are "
+                            "0 to {}",
+                            input.name, shape.to_string(), dim, shape.rank() - 1));
+  }
+  input.placements.clear();
+  for (int axis = 0; axis < mesh.axes(); ++axis) {
+    input.placements.push_back(mesh[axis] > 1 ? shard(dim) : replicate());
+  }
+}
+
+void apply_shards(std::vector<Graph>& graphs, const CompileOptions& options) {
+  for (const auto& [name, dim] : options.shards) {
+    bool found = false;
+    for (Graph& graph : graphs) {
+      if (GraphInput* input = find_named(graph.inputs, name)) {
+        shard_input(graph, *input, dim, options.mesh);
+        found = true;
+      }
+    }
+    if (!found) no_such("input", name, graphs, true, false);
+  }
+}
+
+void apply_states(std::vector<Graph>& graphs, const CompileOptions& options) {
+  for (const auto& [input_name, output_name] : options.states) {
+    bool found = false;
+    for (Graph& graph : graphs) {
+      GraphInput* input = find_named(graph.inputs, input_name);
+      if (input == nullptr) continue;
+      GraphOutput* output = find_named(graph.outputs, output_name);
+      if (output == nullptr) no_such("output", output_name, {graph}, false, true);
+      input->kind = InputKind::state;
+      output->alias = static_cast<int>(input - graph.inputs.data());
+      found = true;
+    }
+    if (!found) no_such("input", input_name, graphs, true, false);
+  }
+}
+
+}  // namespace
+
+void apply_options(std::vector<Graph>& graphs, const CompileOptions& options) {
+  apply_spaces(graphs, options);
+  apply_shards(graphs, options);
+  apply_states(graphs, options);
+  for (Graph& graph : graphs) {
+    for (GraphOutput& output : graph.outputs) {
+      if (output.alias < 0) continue;
+      output.space = graph.inputs[static_cast<std::size_t>(output.alias)].space;
+    }
+  }
+}
+
+}  // namespace tilemesh

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "compiler/passes/constants.hpp"
+#include "compiler/passes/pass.hpp"
+#include "compiler/passes/rewriter.hpp"
+
+namespace tilemesh::passes {
+namespace {
+
+// `alpha * x + beta` in the place of a call with one scalar constant.
+struct Linear {
+  GraphValueId x = kNoValue;
+  double alpha = 1;
+  double beta = 0;
+};
+
+std::optional<Linear> as_linear(const Graph& graph, const GraphNode& node) {
+  const std::string_view op = node.def->name;
+  if (op != "add" && op != "sub" && op != "mul" && op != "div") return std::nullopt;
+  for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
+    const std::optional<double> value = splat(graph, node.inputs[at]);
+    const GraphValueId x = node.inputs[1 - at];
+    if (!value || !(graph[x].type.shape == graph[node.outputs[0]].type.shape)) continue;
+    if (op == "add") return Linear{x, 1, *value};
+    if (op == "mul") return Linear{x, *value, 0};
+    if (op == "sub") return at == 1 ? Linear{x, 1, -*value} : Linear{x, -1, *value};
+    // A reciprocal that leaves the range of f32 would lose the value.
+    if (at == 1 && std::isnormal(static_cast<float>(1 / *value))) return Linear{x, 1 / *value, 0};
+  }
+  return std::nullopt;
+}
+
+void become_linear(Rewriter& rewriter, GraphNode& node, const Linear& linear) {
+  rewriter.become(node, "linear", {linear.x}, {{"alpha", linear.alpha}, {"beta", linear.beta}});
+}
+
+// linear(linear(x)) in one step, unless the sums are of so different sizes that bits would be lost
+// or the factors' product leaves the range of f32.
+bool merge_linear(Rewriter& rewriter, GraphNode& node) {
+  const GraphNode* before = rewriter.made_by(node.inputs[0], "linear");
+  if (before == nullptr) return false;
+  const double alpha = node.attributes.number_or("alpha", 1);
+  const double beta = node.attributes.number_or("beta", 0);
+  const double first_alpha = before->attributes.number_or("alpha", 1);
+  const double first_beta = before->attributes.number_or("beta", 0);
+  const Linear both{before->inputs[0], alpha * first_alpha, alpha * first_beta + beta};
+  const auto is_ordinary = [](double value) {
+    return value == 0 || (std::abs(value) > 1e-30 && std::abs(value) < 1e30);
+  };
+  if (!is_ordinary(both.alpha) || !is_ordinary(both.beta)) return false;
+  become_linear(rewriter, node, both);
+  return true;
+}
+
+bool simplify_pow(Rewriter& rewriter, GraphNode& node) {
+  const GraphValueId x = node.inputs[0];
+  const std::optional<double> exponent = splat(rewriter.graph(), node.inputs[1]);
+  if (!exponent || !(rewriter.type(x).shape == rewriter.type(node.outputs[0]).shape)) return false;
+  if (*exponent == 1) {
+    rewriter.become(node, "identity", {x});
+  } else if (*exponent == 2) {
+    rewriter.become(node, "mul", {x, x});
+  } else if (*exponent == -1) {
+    rewriter.become(node, "reciprocal", {x});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool simplify(Rewriter& rewriter, GraphNode& node) {
+  if (node.outputs.size() != 1 || !node.epilogue.empty()) return false;
+  if (!is_mapped(rewriter.type(node.outputs[0]).dtype)) return false;
+  const std::string_view op = node.def->name;
+  if (op == "linear") return merge_linear(rewriter, node);
+  if (op == "pow") return simplify_pow(rewriter, node);
+  if (op == "neg") {
+    become_linear(rewriter, node, {node.inputs[0], -1, 0});
+    return true;
+  }
+  const std::optional<Linear> linear = as_linear(rewriter.graph(), node);
+  if (linear) become_linear(rewriter, node, *linear);
+  return linear.has_value();
+}
+
+}  // namespace
+
+bool simplify_arithmetic(Graph& graph) {
+  return rewrite(graph, simplify);
+}
+
+}  // namespace tilemesh::passes

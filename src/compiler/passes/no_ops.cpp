@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
+
+#include "compiler/passes/constants.hpp"
+#include "compiler/passes/pass.hpp"
+#include "compiler/passes/rewriter.hpp"
+
+namespace tilemesh::passes {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+bool has_input_type(const Rewriter& rewriter, const GraphNode& node) {
+  const OperandType& in = rewriter.type(node.inputs[0]);
+  const OperandType& out = rewriter.type(node.outputs[0]);
+  return in.shape == out.shape && in.dtype == out.dtype;
+}
+
+// Ops that give their first input back when shape and dtype stay as they are.
+constexpr std::array<std::string_view, 6> kSameTypeIsNoOp = {"identity", "cast", "reshape",
+                                                             "expand",   "tile", "convert"};
+
+bool is_plain_slice(const GraphNode& node) {
+  return std::ranges::all_of(node.attributes.integers_or("steps", {}),
+                             [](std::int64_t step) { return step == 1; });
+}
+
+bool is_no_op(const Rewriter& rewriter, const GraphNode& node) {
+  const std::string_view op = node.def->name;
+  if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.size() != 1) return false;
+  if (!has_input_type(rewriter, node)) return false;
+  if (std::ranges::find(kSameTypeIsNoOp, op) != kSameTypeIsNoOp.end()) return true;
+  const Attributes& attributes = node.attributes;
+  if (op == "slice") return is_plain_slice(node);
+  if (op == "concat" || op == "split") return node.inputs.size() == 1;
+  if (op == "pad") {
+    return std::ranges::all_of(attributes.integers_or("pads", {}),
+                               [](std::int64_t pad) { return pad == 0; });
+  }
+  if (op == "linear") {
+    return attributes.number_or("alpha", 1) == 1 && attributes.number_or("beta", 0) == 0;
+  }
+  if (op == "clip") {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    return attributes.number_or("min", -kInf) == -kInf && attributes.number_or("max", kInf) == kInf;
+  }
+  return false;
+}
+
+// True if the dims that are longer than 1 keep their order: the bytes stay where they are.
+bool keeps_order(const Shape& shape, const Integers& order) {
+  std::int64_t last = -1;
+  for (const std::int64_t dim : order) {
+    if (shape[static_cast<int>(dim)] == 1) continue;
+    if (dim < last) return false;
+    last = dim;
+  }
+  return true;
+}
+
+Attributes shape_attribute(const Shape& shape) {
+  return {{"shape", Integers(shape.begin(), shape.end())}};
+}
+
+bool simplify_transpose(Rewriter& rewriter, GraphNode& node) {
+  const Integers order = node.attributes.integers("order");
+  if (const GraphNode* before = rewriter.made_by(node.inputs[0], "transpose")) {
+    const Integers& first = before->attributes.integers("order");
+    Integers both;
+    for (const std::int64_t dim : order)
+      both.push_back(first[static_cast<std::size_t>(dim)]);
+    rewriter.become(node, "transpose", {before->inputs[0]}, {{"order", both}});
+    return true;
+  }
+  if (!keeps_order(rewriter.type(node.inputs[0]).shape, order)) return false;
+  rewriter.become(node, "reshape", {node.inputs[0]},
+                  shape_attribute(rewriter.type(node.outputs[0]).shape));
+  return true;
+}
+
+bool simplify_reshape(Rewriter& rewriter, GraphNode& node) {
+  const GraphNode* before = rewriter.made_by(node.inputs[0], "reshape");
+  if (before == nullptr) return false;
+  rewriter.become(node, "reshape", {before->inputs[0]}, node.attributes);
+  return true;
+}
+
+bool remove_no_op(Rewriter& rewriter, GraphNode& node) {
+  if (!node.epilogue.empty()) return false;
+  if (is_no_op(rewriter, node)) {
+    rewriter.replace(node, node.inputs[0]);
+    rewriter.become(node, "identity", {node.inputs[0]});
+    return true;
+  }
+  if (node.def->name == "transpose") return simplify_transpose(rewriter, node);
+  if (node.def->name == "reshape") return simplify_reshape(rewriter, node);
+  return false;
+}
+
+}  // namespace
+
+bool remove_no_ops(Graph& graph) {
+  return rewrite(graph, remove_no_op);
+}
+
+}  // namespace tilemesh::passes

@@ -1,0 +1,66 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "compiler/lower.hpp"
+#include "compiler/passes/pass.hpp"
+
+namespace tilemesh {
+
+std::span<const passes::NamedPass> passes::simplifications() {
+  static constexpr std::array kPasses = {
+      NamedPass{"fold_constants", fold_constants},
+      NamedPass{"inline_known_branches", inline_known_branches},
+      NamedPass{"merge_equal", merge_equal},
+      NamedPass{"remove_no_ops", remove_no_ops},
+      NamedPass{"simplify_arithmetic", simplify_arithmetic},
+      NamedPass{"find_activations", find_activations},
+  };
+  return kPasses;
+}
+
+namespace {
+
+// Copies of a graph share the blocks of its branches; passes change only what is their own.
+void own_blocks(GraphBlock& block) {
+  for (GraphNode& node : block.nodes) {
+    if (node.kind != GraphNode::Kind::branch) continue;
+    for (std::shared_ptr<GraphBlock>* side : {&node.then_block, &node.else_block}) {
+      *side = std::make_shared<GraphBlock>(**side);
+      own_blocks(**side);
+    }
+  }
+}
+
+}  // namespace
+
+void optimise(Graph& graph, const LowerContext& context) {
+  own_blocks(graph.body);
+  const auto check = [&](std::string_view pass) {
+    if (!context.check_between_passes) return;
+    try {
+      graph.check();
+    } catch (const Error& error) {
+      throw error.in(fmt::format("after pass {}", pass));
+    }
+  };
+  check("import");
+  passes::remove_dead_code(graph);
+  // A pass can make work for one before it; what they do shrinks the graph, so few rounds are
+  // enough, and stopping early costs speed alone.
+  constexpr int kMaxRounds = 10;
+  bool changed = true;
+  for (int round = 0; changed && round < kMaxRounds; ++round) {
+    changed = false;
+    for (const passes::NamedPass& pass : passes::simplifications()) {
+      if (!pass.run(graph)) continue;
+      changed = true;
+      passes::remove_dead_code(graph);
+      check(pass.name);
+    }
+  }
+  passes::fuse_elementwise(graph, context.target);
+  check("fuse_elementwise");
+}
+
+}  // namespace tilemesh

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "tilemesh/compiler/graph.hpp"
+#include "tilemesh/ops/target.hpp"
+
+/// Each pass changes a graph, keeps its meaning (within the rounding of its dtypes), and says
+/// whether it changed anything. Dead nodes that it leaves are removed by remove_dead_code.
+namespace tilemesh::passes {
+
+/// Drops nodes, branch results and optional outputs that nobody reads. Keeps what may fail.
+bool remove_dead_code(Graph& graph);
+/// Replaces branches on a known condition by the side that is taken.
+bool inline_known_branches(Graph& graph);
+/// Equal constants become one, and equal calls on equal inputs.
+bool merge_equal(Graph& graph);
+/// Calls on constants become constants, but where that would cost much memory.
+bool fold_constants(Graph& graph);
+/// Identities of every kind go; chains of reshapes and of transposes become one.
+bool remove_no_ops(Graph& graph);
+/// Arithmetic with scalar constants becomes `linear`, powers become products and roots.
+bool simplify_arithmetic(Graph& graph);
+/// Products that spell swish, hard_swish, hard_sigmoid and gelu.
+bool find_activations(Graph& graph);
+/// Chains of means and differences that spell layer_normalization; scale and bias around it.
+bool find_layer_norm(Graph& graph);
+/// Batch norm and per-channel arithmetic after conv and conv_transpose go into their weights; other
+/// batch norms become arithmetic.
+bool fold_into_weights(Graph& graph);
+/// Transposes before a matmul become its attributes; means over all of space become pooling.
+bool simplify_linear_algebra(Graph& graph);
+
+/// Elementwise calls on floats become `map` chains, and chains the epilogue of the call before them
+/// where the target agrees. The last pass: others don't look into chains.
+bool fuse_elementwise(Graph& graph, const Target& target);
+
+struct NamedPass {
+  std::string_view name;
+  bool (*run)(Graph& graph) = nullptr;
+};
+/// All but fuse_elementwise, in the order in which they are run, round by round until none changes.
+std::span<const NamedPass> simplifications();
+
+}  // namespace tilemesh::passes
