@@ -90,8 +90,14 @@ void refuse_reference(const dnnl::primitive_desc_base& primitive) {
   }
 }
 
+bool has_isa(dnnl::cpu_isa isa) {
+  // The enumerators are sets of bits, one a feature.
+  const auto wanted = static_cast<unsigned>(isa);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+}
+
 bool has_bf16() {
-  return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
+  return has_isa(dnnl::cpu_isa::avx512_core_bf16);
 }
 
 int threads_for(double seconds_on_one, int device_threads) {

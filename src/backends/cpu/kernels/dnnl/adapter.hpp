@@ -31,6 +31,8 @@ std::string implementation_of(const dnnl::primitive_desc_base& primitive);
 /// than a detour over another layout.
 void refuse_reference(const dnnl::primitive_desc_base& primitive);
 
+/// True if oneDNN generates code for this instruction set here.
+bool has_isa(dnnl::cpu_isa isa);
 /// True if bf16 is computed natively; oneDNN would emulate it slowly.
 bool has_bf16();
 

@@ -45,6 +45,18 @@ std::span<const OpKernel> kernels() {
   return kKernels;
 }
 
+LibraryIsa library_isa() {
+  if (has_isa(dnnl::cpu_isa::avx512_core)) {
+    return {16, has_bf16()};
+  }
+  return {has_isa(dnnl::cpu_isa::avx2) ? 8 : 4, false};
+}
+
+double flops_of(const OpCall& call) {
+  const WeightsRule* rule = find_rule(call.def->name);
+  return rule == nullptr ? 0 : rule->flops(call);
+}
+
 std::optional<ConstantChoice> choose_constant(const OpCall& call, int device_threads) {
   const WeightsRule* rule = find_rule(call.def->name);
   if (rule == nullptr) {

@@ -12,6 +12,16 @@ namespace tilemesh::cpu::onednn {
 /// The folder's rows of the kernel lists.
 std::span<const OpKernel> kernels();
 
+/// f32 in a vector register of the instruction set that oneDNN uses here, and whether it has bf16.
+struct LibraryIsa {
+  int vector_floats = 4;
+  bool bf16 = false;
+};
+LibraryIsa library_isa();
+
+/// Multiplications and additions of a conv, conv_transpose or matmul; 0 for other ops.
+double flops_of(const OpCall& call);
+
 /// A constant operand in the layout that its primitive likes best.
 struct ConstantChoice {
   std::size_t input = 0;
