@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
@@ -78,6 +80,15 @@ decltype(auto) visit_product(DType dtype, Visitor&& visitor) {
 template <class T>
 using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
 
+template <class T>
+bool is_nan(T x) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return std::isnan(x);
+  } else {
+    return false;
+  }
+}
+
 /// Integer arithmetic that wraps instead of being undefined.
 template <class T>
 T wrapping_add(T a, T b) {
@@ -101,6 +112,22 @@ T wrapping_mul(T a, T b) {
     return a * b;
   } else {
     return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  }
+}
+
+/// Fills a row-major output with elements picked from elsewhere: `source_of(index)` is the offset
+/// in elements in `source`, or -1 for `fill` (one element; null: zero).
+template <class SourceOf>
+void pick(const std::byte* source, const std::byte* fill, const OperandType& output,
+          std::byte* target, const SourceOf& source_of) {
+  const std::int64_t bytes = size_of(output.dtype);
+  const std::byte zero[8] = {};
+  Dims index = zero_index(output.shape);
+  for (std::int64_t i = 0; i < output.shape.element_count(); ++i) {
+    const std::int64_t offset = source_of(std::as_const(index));
+    const std::byte* from = offset >= 0 ? source + offset * bytes : fill != nullptr ? fill : zero;
+    target = std::copy(from, from + bytes, target);
+    next_index(index, output.shape);
   }
 }
 

@@ -126,8 +126,8 @@ T magnitude(T x) {
 template <class T>
 T combined(Kind kind, T sum, T x) {
   switch (kind) {
-    case Kind::max: return x > sum || x != x ? x : sum;  // NaN wins
-    case Kind::min: return x < sum || x != x ? x : sum;
+    case Kind::max: return x > sum || is_nan(x) ? x : sum;  // NaN wins
+    case Kind::min: return x < sum || is_nan(x) ? x : sum;
     case Kind::prod: return wrapping_mul(sum, x);
     case Kind::l1: return wrapping_add(sum, magnitude(x));
     case Kind::l2:

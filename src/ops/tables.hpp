@@ -13,9 +13,16 @@ std::span<const OpDef> compare_ops();
 std::span<const OpDef> map_ops();
 std::span<const OpDef> matmul_ops();
 std::span<const OpDef> conv_ops();
+std::span<const OpDef> einsum_ops();
+std::span<const OpDef> pool_ops();
 std::span<const OpDef> norm_ops();
+std::span<const OpDef> softmax_ops();
 std::span<const OpDef> reduce_ops();
 std::span<const OpDef> movement_ops();
+std::span<const OpDef> rearrange_ops();
+std::span<const OpDef> resize_ops();
 std::span<const OpDef> index_ops();
+std::span<const OpDef> search_ops();
+std::span<const OpDef> recurrent_ops();
 
 }  // namespace tilemesh::ops
