@@ -43,7 +43,7 @@ TEST_P(RandomGraphs, RunInBlockedLayouts) {
   expect_same(testing::lower_and_execute(graph_, testing::blocked_target(), inputs_));
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(1u, 81u));
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(1u, 401u));
 
 }  // namespace
 }  // namespace tilemesh

@@ -214,7 +214,7 @@ class Grower {
 
   std::vector<GraphValueId> norm(GraphBlock& block, GraphValueId x) {
     const Shape& shape = type(x).shape;
-    if (shape.rank() < 2 || find_op("batch_normalization") == nullptr) return unary(block, x);
+    if (shape.rank() < 2) return unary(block, x);
     const Shape channels{shape[1]};
     std::mt19937& random = random_;
     std::vector<float> variance(static_cast<std::size_t>(shape[1]));

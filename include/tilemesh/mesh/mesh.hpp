@@ -27,8 +27,7 @@ struct MeshOptions {
 };
 
 /// What has crossed between host and devices since the mesh was opened; subtract two for an
-/// interval. Bytes count when enqueued, once for each time that host memory is read or written: a
-/// replicated write of n bytes counts n and one transfer, whatever the number of devices.
+/// interval.
 struct Counters {
   std::int64_t host_to_device_bytes = 0;
   std::int64_t device_to_host_bytes = 0;

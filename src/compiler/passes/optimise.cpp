@@ -15,6 +15,9 @@ std::span<const passes::NamedPass> passes::simplifications() {
       NamedPass{"remove_no_ops", remove_no_ops},
       NamedPass{"simplify_arithmetic", simplify_arithmetic},
       NamedPass{"find_activations", find_activations},
+      NamedPass{"find_layer_norm", find_layer_norm},
+      NamedPass{"fold_into_weights", fold_into_weights},
+      NamedPass{"simplify_linear_algebra", simplify_linear_algebra},
   };
   return kPasses;
 }

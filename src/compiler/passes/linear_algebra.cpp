@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "compiler/passes/constants.hpp"
+#include "compiler/passes/pass.hpp"
+#include "compiler/passes/rewriter.hpp"
+
+namespace tilemesh::passes {
+namespace {
+
+bool swaps_last_two(const std::vector<std::int64_t>& order) {
+  const auto rank = static_cast<std::int64_t>(order.size());
+  for (std::int64_t d = 0; d < rank; ++d) {
+    const std::int64_t wanted = d < rank - 2 ? d : 2 * rank - 3 - d;
+    if (order[static_cast<std::size_t>(d)] != wanted) return false;
+  }
+  return rank >= 2;
+}
+
+bool fold_transpose(Rewriter& rewriter, GraphNode& node) {
+  bool changed = false;
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
+    const GraphNode* transpose = rewriter.made_by(node.inputs[at], "transpose");
+    if (transpose == nullptr || !swaps_last_two(transpose->attributes.integers("order"))) continue;
+    const std::string_view name = at == 0 ? "transpose_a" : "transpose_b";
+    Attributes attributes = node.attributes;
+    attributes.set(name, 1 - attributes.integer_or(name, 0));
+    std::vector<GraphValueId> inputs = node.inputs;
+    inputs[at] = transpose->inputs[0];
+    rewriter.become(node, "matmul", std::move(inputs), std::move(attributes));
+    changed = true;
+  }
+  return changed;
+}
+
+// (x @ W) * c is x @ (W * c) for a constant W.
+bool fold_scale(Rewriter& rewriter, GraphNode& node) {
+  if (node.attributes.number_or("beta", 0) != 0) return false;
+  const GraphNode* matmul = rewriter.made_only_for(node, node.inputs[0], "matmul");
+  if (matmul == nullptr || !rewriter.graph().is_constant(matmul->inputs[1])) return false;
+  // Weights with another reader would have to be stored twice.
+  if (rewriter.index().uses(matmul->inputs[1]) != 1) return false;
+  const ConstantData& weights = *rewriter.graph()[matmul->inputs[1]].constant;
+  std::vector<float> values = to_floats(weights);
+  const auto scale = static_cast<float>(node.attributes.number_or("alpha", 1));
+  for (float& value : values)
+    value *= scale;
+  const GraphValueId scaled = rewriter.constant(matmul->name + ".weights",
+                                                from_floats(weights.dtype, weights.shape, values));
+  const Attributes attributes = matmul->attributes;
+  const GraphValueId x = matmul->inputs[0];
+  rewriter.become(node, "matmul", {x, scaled}, attributes);
+  return true;
+}
+
+bool is_mean_over_space(const Rewriter& rewriter, const GraphNode& node) {
+  const int rank = rewriter.type(node.inputs[0]).shape.rank();
+  // A mean over the last dim of rank 3 is more often half of a layer norm.
+  if (rank < 4 || rank > 5 || node.attributes.integer_or("keepdims", 1) != 1) return false;
+  std::vector<std::int64_t> axes = node.attributes.integers_or("axes", {});
+  for (std::int64_t& axis : axes)
+    axis += axis < 0 ? rank : 0;
+  std::ranges::sort(axes);
+  std::vector<std::int64_t> space(static_cast<std::size_t>(rank - 2));
+  std::iota(space.begin(), space.end(), 2);
+  return axes == space;
+}
+
+bool simplify(Rewriter& rewriter, GraphNode& node) {
+  if (!node.epilogue.empty() || node.outputs.size() != 1) return false;
+  const std::string_view op = node.def->name;
+  if (op == "matmul") return fold_transpose(rewriter, node);
+  if (!is_mapped(rewriter.type(node.outputs[0]).dtype)) return false;
+  if (op == "linear") return fold_scale(rewriter, node);
+  if (op == "reduce_mean" && is_mean_over_space(rewriter, node)) {
+    rewriter.become(node, "global_average_pool", {node.inputs[0]});
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool simplify_linear_algebra(Graph& graph) {
+  return rewrite(graph, simplify);
+}
+
+}  // namespace tilemesh::passes

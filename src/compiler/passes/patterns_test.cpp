@@ -1,0 +1,173 @@
+#include "compiler/passes/pass_test.hpp"
+
+namespace tilemesh {
+namespace {
+
+class Patterns : public PassTest {
+ protected:
+  Value x_ = input("x", {2, 4, 3, 5});
+
+  Value clip(Value x, double low, double high) {
+    return op("clip", {x}, {{"min", low}, {"max", high}});
+  }
+};
+
+TEST_F(Patterns, Swish) {
+  EXPECT_EQ(ops_after(op("mul", {op("sigmoid", {x_}), x_})), "map");
+  EXPECT_EQ(chain(0), "swish(i0; 1)");
+}
+
+TEST_F(Patterns, SwishWithAFactor) {
+  EXPECT_EQ(ops_after(op("mul", {x_, op("sigmoid", {op("mul", {x_, scalar(1.702f)})})})), "map");
+  EXPECT_NE(chain(0).find("swish(i0"), std::string::npos) << chain(0);
+  EXPECT_EQ(node(0).epilogue.steps.size(), 1u);
+}
+
+TEST_F(Patterns, HardSwishAsPaddleWritesIt) {
+  const Value six = clip(op("add", {x_, scalar(3)}), 0, 6);
+  EXPECT_EQ(ops_after(op("div", {op("mul", {x_, six}), scalar(6)})), "map");
+  EXPECT_EQ(chain(0), "hard_swish(i0)");
+}
+
+TEST_F(Patterns, HardSwishWithTheDivisionFirst) {
+  const Value gate = op("div", {clip(op("add", {x_, scalar(3)}), 0, 6), scalar(6)});
+  EXPECT_EQ(ops_after(op("mul", {gate, x_})), "map");
+  EXPECT_EQ(chain(0), "hard_swish(i0)");
+}
+
+TEST_F(Patterns, HardSwishFromHardSigmoid) {
+  const Value gate = op("hard_sigmoid", {x_}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
+  EXPECT_EQ(ops_after(op("mul", {x_, gate})), "map");
+  EXPECT_EQ(chain(0), "hard_swish(i0)");
+}
+
+TEST_F(Patterns, AnotherSlopeIsNoHardSwish) {
+  const Value gate = op("hard_sigmoid", {x_}, {{"alpha", 0.2}, {"beta", 0.5}});
+  EXPECT_EQ(ops_after(op("mul", {x_, gate})), "map");
+  EXPECT_EQ(node(0).epilogue.steps.size(), 2u) << chain(0);
+}
+
+TEST_F(Patterns, HardSigmoidFromClip) {
+  EXPECT_EQ(ops_after(op("div", {clip(op("add", {x_, scalar(3)}), 0, 6), scalar(6)})), "map");
+  EXPECT_EQ(node(0).epilogue.steps.size(), 1u);
+  EXPECT_EQ(node(0).epilogue.steps[0].fn, ScalarFn::hard_sigmoid);
+}
+
+TEST_F(Patterns, GeluInThreeForms) {
+  const auto gate = [&](Value x) {
+    return op("add", {op("erf", {op("div", {x, scalar(1.41421356f)})}), scalar(1)});
+  };
+  const Value a = op("mul", {op("mul", {x_, gate(x_)}), scalar(0.5f)});
+  const Value b = op("mul", {op("mul", {a, scalar(0.5f)}), gate(a)});
+  const Value c = op("mul", {b, op("mul", {gate(b), scalar(0.5f)})});
+  EXPECT_EQ(ops_after(c), "map");
+  EXPECT_EQ(chain(0), "gelu(gelu(gelu(i0)))");
+}
+
+TEST_F(Patterns, LinearFromArithmetic) {
+  Value x = op("div", {x_, scalar(4)});
+  x = op("sub", {scalar(1), x});
+  x = op("neg", {x});
+  EXPECT_EQ(ops_after(x), "map");
+  ASSERT_EQ(node(0).epilogue.steps.size(), 1u) << chain(0);
+  EXPECT_FLOAT_EQ(node(0).epilogue.steps[0].alpha, 0.25f);
+  EXPECT_FLOAT_EQ(node(0).epilogue.steps[0].beta, -1);
+}
+
+TEST_F(Patterns, DivisionByATinyNumberStaysOne) {
+  const Value x = op("div", {x_, scalar(1e-39f)});
+  EXPECT_EQ(ops_after(x), "map");
+  EXPECT_EQ(node(0).epilogue.steps[0].fn, ScalarFn::div);
+}
+
+TEST_F(Patterns, IntegersAreLeftAlone) {
+  const Value n = input("n", {3}, DType::i64);
+  EXPECT_EQ(ops_after(op("add", {op("mul", {n, builder_.constant(std::int64_t{1})}), n})),
+            "mul add");
+}
+
+TEST_F(Patterns, LayerNorm) {
+  const Value x = input("t", {2, 3, 8});
+  const auto mean = [&](Value v) {
+    return op("reduce_mean", {v}, {{"axes", Integers{-1}}, {"keepdims", std::int64_t{1}}});
+  };
+  const Value d = op("sub", {x, mean(x)});
+  const Value again = op("sub", {x, mean(x)});
+  const Value variance = mean(op("pow", {again, scalar(2)}));
+  const Value q = op("div", {d, op("sqrt", {op("add", {variance, scalar(1e-5f)})})});
+  const Value y = op("add", {op("mul", {q, constant({8}, 5)}), constant({8}, 6)});
+  EXPECT_EQ(ops_after(y), "layer_normalization");
+  EXPECT_EQ(node(0).inputs.size(), 3u);
+  EXPECT_EQ(node(0).attributes.integer("axis"), 2);
+  EXPECT_NEAR(node(0).attributes.number("epsilon"), 1e-5, 1e-9);
+}
+
+TEST_F(Patterns, LayerNormWithoutScale) {
+  const Value x = input("t", {3, 8});
+  const Attributes last{{"axes", Integers{1}}, {"keepdims", std::int64_t{1}}};
+  const Value d = op("sub", {x, op("reduce_mean", {x}, last)});
+  const Value variance = op("reduce_mean", {op("mul", {d, d})}, last);
+  const Value inverse = op("reciprocal", {op("sqrt", {op("add", {variance, scalar(1e-3f)})})});
+  EXPECT_EQ(ops_after(op("mul", {d, inverse})), "layer_normalization");
+}
+
+TEST_F(Patterns, AMeanOverAnotherDimIsNoLayerNorm) {
+  const Value x = input("t", {3, 8});
+  const Attributes first{{"axes", Integers{0}}, {"keepdims", std::int64_t{1}}};
+  const Value d = op("sub", {x, op("reduce_mean", {x}, first)});
+  const Value variance = op("reduce_mean", {op("mul", {d, d})}, first);
+  const Value q = op("div", {d, op("sqrt", {op("add", {variance, scalar(1e-3f)})})});
+  EXPECT_EQ(ops_after(q).find("layer_normalization"), std::string::npos);
+}
+
+TEST_F(Patterns, BatchNormFoldsIntoConv) {
+  const Value y = op("conv", {x_, constant({6, 4, 3, 3})}, {{"pads", Integers{1, 1, 1, 1}}});
+  const Value z = op("batch_normalization",
+                     {y, constant({6}, 2), constant({6}, 3), constant({6}, 4), constant({6}, 5, 2)},
+                     {{"epsilon", 1e-3}});
+  EXPECT_EQ(ops_after(z), "conv");
+  EXPECT_EQ(constant_input(0, 2).shape, (Shape{6}));
+}
+
+TEST_F(Patterns, ArithmeticFoldsIntoGroupedConvTranspose) {
+  const Value y = op("conv_transpose", {x_, constant({4, 3, 2, 2}), constant({6}, 8)},
+                     {{"group", std::int64_t{2}}, {"strides", Integers{2, 2}}});
+  const Value z = op("add", {op("mul", {y, constant({1, 6, 1, 1}, 2)}), constant({6, 1, 1}, 3)});
+  EXPECT_EQ(ops_after(z), "conv_transpose");
+}
+
+TEST_F(Patterns, ASharedConvIsNotFoldedInto) {
+  const Value y = op("conv", {x_, constant({4, 4, 1, 1})});
+  EXPECT_EQ(ops_after(op("max", {op("mul", {y, scalar(2)}), y})), "conv");
+  EXPECT_EQ(node(0).epilogue.steps.size(), 2u);
+}
+
+TEST_F(Patterns, BatchNormAloneBecomesAChain) {
+  const Value z = op("batch_normalization", {x_, constant({4}, 2), constant({4}, 3),
+                                             constant({4}, 4), constant({4}, 5, 2)});
+  EXPECT_EQ(ops_after(op("relu", {z})), "map");
+  EXPECT_EQ(chain(0), "relu(add(mul(i0, i1), i2))");
+}
+
+TEST_F(Patterns, TransposesGoIntoMatmul) {
+  const Value a = input("a", {2, 5, 3});
+  const Value b = input("b", {2, 7, 5});
+  const Attributes swap{{"order", Integers{0, 2, 1}}};
+  EXPECT_EQ(ops_after(op("matmul", {op("transpose", {a}, swap), op("transpose", {b}, swap)})),
+            "matmul");
+  EXPECT_EQ(node(0).attributes.integer("transpose_a"), 1);
+  EXPECT_EQ(node(0).attributes.integer("transpose_b"), 1);
+}
+
+TEST_F(Patterns, AScaleGoesIntoConstantWeights) {
+  const Value a = input("a", {5, 3});
+  EXPECT_EQ(ops_after(op("mul", {op("matmul", {a, constant({3, 4})}), scalar(0.125f)})), "matmul");
+  EXPECT_TRUE(node(0).epilogue.empty());
+}
+
+TEST_F(Patterns, AMeanOverSpaceIsAPool) {
+  EXPECT_EQ(ops_after(op("reduce_mean", {x_}, {{"axes", Integers{2, 3}}})), "global_average_pool");
+}
+
+}  // namespace
+}  // namespace tilemesh
