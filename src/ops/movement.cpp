@@ -35,8 +35,8 @@ std::vector<OperandType> infer_reshape(const OpCall& call) {
   return {rows(call.inputs[0].dtype, out)};
 }
 
-/// Walks both shapes from the front, pairing groups of dims of equal products; a group that is one
-/// dim on each side (but for ones) maps one to one.
+/// Walks both shapes from the front, passing over ones and pairing groups of dims of equal products;
+/// a group of one dim on each side maps one to one, the others can't be cut.
 Factors reshape_factors(const OpCall& call) {
   const Shape& in = call.inputs[0].shape;
   const Shape& out = call.outputs[0].shape;
@@ -47,6 +47,10 @@ Factors reshape_factors(const OpCall& call) {
   while (i < in.rank() && o < out.rank()) {
     if (in[i] == out[o]) {
       builder.share(i++, o++);
+      continue;
+    }
+    if (in[i] == 1 || out[o] == 1) {
+      (in[i] == 1 ? i : o)++;
       continue;
     }
     std::int64_t left = in[i++];

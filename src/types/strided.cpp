@@ -1,125 +1,111 @@
 #include "tilemesh/types/strided.hpp"
 
-#include <array>
 #include <cstring>
 
 #include <fmt/format.h>
 
-#include "convert.hpp"
+#include "layout_boxes.hpp"
+#include "nest.hpp"
 
 namespace tilemesh {
 namespace {
 
-/// Per dim the offset in elements of every index: offsets of strided memory and of layouts alike
-/// are sums of one term per dim.
-using Offsets = std::array<std::vector<std::int64_t>, kMaxRank>;
+using detail::Axes;
+using detail::IndexRange;
+using detail::Nest;
+using detail::PairAxes;
 
-Offsets offsets_of(const Shape& shape, const Dims& strides) {
-  Offsets offsets;
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    for (std::int64_t i = 0; i < shape[dim]; ++i) {
-      offsets[static_cast<std::size_t>(dim)].push_back(i * strides[static_cast<std::size_t>(dim)]);
-    }
-  }
-  return offsets;
-}
-
-Offsets offsets_of(const Shape& shape, const Layout& layout) {
-  Offsets offsets;
-  const Dims zero = [&] {
-    Dims dims;
-    dims.resize(static_cast<std::size_t>(shape.rank()));
-    return dims;
-  }();
-  for (int dim = 0; dim < shape.rank(); ++dim) {
-    Dims index = zero;
-    for (std::int64_t i = 0; i < shape[dim]; ++i) {
-      index[static_cast<std::size_t>(dim)] = i;
-      offsets[static_cast<std::size_t>(dim)].push_back(element_offset(layout, shape, index));
-    }
-  }
-  return offsets;
-}
-
-struct Copy {
-  const Shape& shape;
-  Offsets from;
-  Offsets to;
-  detail::ConvertRun convert;
-  std::int64_t source_bytes;
-  std::int64_t target_bytes;
-
-  void run(const std::byte* source, std::byte* target, int dim) const {
-    if (dim == shape.rank()) {
-      convert(source, target, 1);
-      return;
-    }
-    const auto d = static_cast<std::size_t>(dim);
-    for (std::size_t i = 0; i < from[d].size(); ++i) {
-      run(source + from[d][i] * source_bytes, target + to[d][i] * target_bytes, dim + 1);
-    }
-  }
-};
-
-void copy(const std::byte* source, DType source_dtype, Offsets from, std::byte* target,
-          DType target_dtype, Offsets to, const Shape& shape) {
-  const Copy copy{shape,
-                  std::move(from),
-                  std::move(to),
-                  detail::convert_run(source_dtype, target_dtype),
-                  size_of(source_dtype),
-                  size_of(target_dtype)};
-  copy.run(source, target, 0);
-}
-
-void check_not_opaque(const Layout& layout, const char* verb) {
+void check_layout(const Layout& layout, const Shape& shape, const char* verb) {
   if (layout.is_opaque()) {
     throw Error(ErrorCode::unsupported,
-                fmt::format("can't {} the layout {}: only backend \"{}\" understands it", verb,
+                fmt::format("can't {} layout {}: only backend \"{}\" understands it", verb,
                             layout.to_string(0), layout.opaque().backend));
+  }
+  layout.check_rank(shape.rank());
+}
+
+void check_strides(const Dims& strides, const Shape& shape) {
+  if (strides.size() != static_cast<std::size_t>(shape.rank())) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a view of shape {} wants {} strides, got {}", shape.to_string(),
+                            shape.rank(), strides.size()));
   }
 }
 
-void check_same_shape(const ConstStridedView& source, const StridedView& target) {
-  if (source.shape != target.shape) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("can't copy elements of shape {} to shape {}: the shapes must agree",
-                            source.shape.to_string(), target.shape.to_string()));
+/// One side of a copy.
+struct Side {
+  DType dtype;
+  Axes axes;
+};
+
+Side side_of(DType dtype, const Dims& strides) {
+  return {dtype, detail::axes_of(strides, size_of(dtype))};
+}
+
+Side side_of(DType dtype, const Layout& layout, const Shape& shape) {
+  return {dtype, detail::axes_of(layout, shape, size_of(dtype))};
+}
+
+using Ranges = std::array<IndexRange, kMaxRank>;
+
+Ranges whole(const Shape& shape) {
+  Ranges ranges;
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    ranges[static_cast<std::size_t>(dim)] = {0, shape[dim]};
+  }
+  return ranges;
+}
+
+template <class Visit>
+void visit_boxes(const PairAxes& axes, const Ranges& ranges, int rank, Visit visit) {
+  const auto count = static_cast<std::size_t>(rank);
+  detail::for_each_box({axes.data(), count}, {ranges.data(), count}, {}, 0, 0, visit);
+}
+
+/// Copies all elements of `shape`; false if the blocks of the two sides don't nest.
+bool try_copy(const Side& from, const std::byte* source, const Side& to, std::byte* target,
+              const Shape& shape) {
+  PairAxes pairs;
+  if (!detail::pair_axes(from.axes, to.axes, shape.rank(), pairs)) return false;
+  visit_boxes(pairs, whole(shape), shape.rank(),
+              [&](const Nest& nest, std::int64_t source_offset, std::int64_t target_offset) {
+                detail::copy_nest(nest, source + source_offset, from.dtype, target + target_offset,
+                                  to.dtype);
+              });
+  return true;
+}
+
+/// Zeros what `padded` has more than `shape`: per padded dim, what lies past its end and inside the
+/// earlier dims.
+void zero_padding(const Side& side, std::byte* target, const Shape& shape, const Shape& padded) {
+  PairAxes pairs;
+  TILEMESH_CHECK(detail::pair_axes(side.axes, side.axes, shape.rank(), pairs),
+                 "a layout doesn't nest with itself");
+  Ranges ranges = whole(padded);
+  for (int dim = 0; dim < shape.rank(); ++dim) {
+    IndexRange& range = ranges[static_cast<std::size_t>(dim)];
+    range = {shape[dim], padded[dim]};
+    visit_boxes(pairs, ranges, shape.rank(),
+                [&](const Nest& nest, std::int64_t, std::int64_t offset) {
+                  detail::zero_nest(nest, target + offset, side.dtype);
+                });
+    range = {0, shape[dim]};
   }
 }
 
 }  // namespace
 
 std::vector<LayoutLoop> layout_loops(const Layout& layout, const Shape& shape) {
-  check_not_opaque(layout, "walk over");
-  layout.check_rank(shape.rank());
-  const Shape padded = layout.padded(shape);
-  std::vector<LayoutLoop> loops;
-  loops.reserve(static_cast<std::size_t>(shape.rank()) + layout.blocks().size());
-  Dims step;
-  for (int dim = 0; dim < shape.rank(); ++dim)
-    step.push_back(layout.block_of(dim));
-  for (const std::int8_t dim : layout.order(shape.rank())) {
-    const std::int64_t block = step[static_cast<std::size_t>(dim)];
-    loops.push_back({dim, padded[dim] / block, block, 1});
-  }
-  for (const Layout::Block& block : layout.blocks()) {
-    std::int64_t& remaining = step[static_cast<std::size_t>(block.dim)];
-    remaining /= block.size;
-    loops.push_back({block.dim, block.size, remaining, 1});
-  }
-  std::int64_t stride = 1;
-  for (auto loop = loops.rbegin(); loop != loops.rend(); ++loop) {
-    loop->stride = stride;
-    stride *= std::max<std::int64_t>(loop->size, 1);
-  }
-  return loops;
+  check_layout(layout, shape, "walk over");
+  const detail::LayoutLoops loops = detail::loops_of(layout, shape);
+  return {loops.begin(), loops.end()};
 }
 
 std::int64_t element_offset(const Layout& layout, const Shape& shape, const Dims& index) {
+  check_layout(layout, shape, "index into");
   Dims rest = index;
   std::int64_t offset = 0;
-  for (const LayoutLoop& loop : layout_loops(layout, shape)) {
+  for (const LayoutLoop& loop : detail::loops_of(layout, shape)) {
     std::int64_t& i = rest[static_cast<std::size_t>(loop.dim)];
     offset += i / loop.dim_step * loop.stride;
     i %= loop.dim_step;
@@ -128,26 +114,30 @@ std::int64_t element_offset(const Layout& layout, const Shape& shape, const Dims
 }
 
 void copy_strided(const ConstStridedView& source, const StridedView& target) {
-  check_same_shape(source, target);
-  copy(source.data, source.dtype, offsets_of(source.shape, source.strides), target.data,
-       target.dtype, offsets_of(target.shape, target.strides), source.shape);
+  if (source.shape != target.shape) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("can't copy elements of shape {} to shape {}: the shapes must agree",
+                            source.shape.to_string(), target.shape.to_string()));
+  }
+  check_strides(source.strides, source.shape);
+  check_strides(target.strides, target.shape);
+  try_copy(side_of(source.dtype, source.strides), source.data,
+           side_of(target.dtype, target.strides), target.data, source.shape);
 }
 
 void pack(const ConstStridedView& source, const Layout& layout, DType dtype, std::byte* target) {
-  check_not_opaque(layout, "pack into");
-  layout.check_rank(source.shape.rank());
-  if (layout.has_padding(source.shape)) {
-    std::memset(target, 0, static_cast<std::size_t>(layout.bytes(source.shape, size_of(dtype))));
-  }
-  copy(source.data, source.dtype, offsets_of(source.shape, source.strides), target, dtype,
-       offsets_of(source.shape, layout), source.shape);
+  check_layout(layout, source.shape, "pack into");
+  check_strides(source.strides, source.shape);
+  const Side side = side_of(dtype, layout, source.shape);
+  try_copy(side_of(source.dtype, source.strides), source.data, side, target, source.shape);
+  zero_padding(side, target, source.shape, layout.padded(source.shape));
 }
 
 void unpack(const std::byte* source, DType dtype, const Layout& layout, const StridedView& target) {
-  check_not_opaque(layout, "unpack");
-  layout.check_rank(target.shape.rank());
-  copy(source, dtype, offsets_of(target.shape, layout), target.data, target.dtype,
-       offsets_of(target.shape, target.strides), target.shape);
+  check_layout(layout, target.shape, "unpack");
+  check_strides(target.strides, target.shape);
+  try_copy(side_of(dtype, layout, target.shape), source, side_of(target.dtype, target.strides),
+           target.data, target.shape);
 }
 
 void relayout(const std::byte* source, DType source_dtype, const Layout& source_layout,
@@ -158,16 +148,20 @@ void relayout(const std::byte* source, DType source_dtype, const Layout& source_
     if (bytes != 0) std::memcpy(target, source, bytes);
     return;
   }
-  check_not_opaque(source_layout, "convert from");
-  check_not_opaque(target_layout, "convert to");
-  source_layout.check_rank(shape.rank());
-  target_layout.check_rank(shape.rank());
-  if (target_layout.has_padding(shape)) {
-    std::memset(target, 0,
-                static_cast<std::size_t>(target_layout.bytes(shape, size_of(target_dtype))));
+  check_layout(source_layout, shape, "convert from");
+  check_layout(target_layout, shape, "convert to");
+  const Side from = side_of(source_dtype, source_layout, shape);
+  const Side to = side_of(target_dtype, target_layout, shape);
+  if (!try_copy(from, source, to, target, shape)) {
+    // Blocks such as 3 and 4 on one dim: rows nest with both.
+    const Layout rows = Layout::rows();
+    const Side between = side_of(target_dtype, rows, shape);
+    std::vector<std::byte> buffer(
+        static_cast<std::size_t>(rows.bytes(shape, size_of(target_dtype))));
+    try_copy(from, source, between, buffer.data(), shape);
+    try_copy(between, buffer.data(), to, target, shape);
   }
-  copy(source, source_dtype, offsets_of(shape, source_layout), target, target_dtype,
-       offsets_of(shape, target_layout), shape);
+  zero_padding(to, target, shape, target_layout.padded(shape));
 }
 
 }  // namespace tilemesh

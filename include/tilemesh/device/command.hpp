@@ -68,10 +68,12 @@ struct Command {
   std::variant<MarkCommand, WriteCommand, ReadCommand, FillCommand, CopyCommand, LaunchCommand,
                HostCommand>
       work;
-  std::vector<Event> after;
-  EventSource done;
-  std::string label;                       ///< for errors
-  std::shared_ptr<const void> keep_alive;  ///< released when it has ended
+  std::vector<Event> after = {};
+  EventSource done = EventSource();
+  std::string label = {};  ///< for errors: "program \"mlp\""
+  /// Both are released when it has ended, before `done` completes; the second keeps the devices open.
+  std::shared_ptr<const void> keep_alive = {};
+  std::shared_ptr<const void> devices_alive = {};
 };
 
 }  // namespace tilemesh

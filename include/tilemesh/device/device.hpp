@@ -84,6 +84,8 @@ struct DeviceOptions {
   int threads_per_device = 0;   ///< 0: the cores that the process may use, divided evenly, >= 1
   std::int64_t dram_bytes = 0;  ///< 0: the backend's choice
   std::int64_t l1_bytes = 0;    ///< 0: the backend's choice
+  /// What errors call each device, "(0,1)"; empty: its name.
+  std::vector<std::string> places = {};
 };
 
 }  // namespace tilemesh

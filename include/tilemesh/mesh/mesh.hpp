@@ -27,7 +27,8 @@ struct MeshOptions {
 };
 
 /// What has crossed between host and devices since the mesh was opened; subtract two for an
-/// interval.
+/// interval. Bytes count when enqueued, once for each time that host memory is read or written: a
+/// replicated write of n bytes counts n and one transfer, whatever the number of devices.
 struct Counters {
   std::int64_t host_to_device_bytes = 0;
   std::int64_t device_to_host_bytes = 0;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tilemesh/memory/lockstep_allocator.hpp"
 #include "tilemesh/mesh/mesh.hpp"
 
 namespace tilemesh {
@@ -43,12 +44,13 @@ class MeshBuffer {
   const std::string& label() const { return label_; }
 
  private:
-  MeshBuffer(Mesh mesh, DeviceAddress address, std::int64_t bytes, std::string label);
+  MeshBuffer(Mesh mesh, Space space, ByteRange range, std::int64_t bytes, std::string label);
   void release() noexcept;
 
   Mesh mesh_;
   DeviceAddress address_;
   std::int64_t bytes_ = 0;
+  std::int64_t reserved_bytes_ = 0;  // what the ledger gave for them
   std::string label_;
   bool allocated_ = false;
 };

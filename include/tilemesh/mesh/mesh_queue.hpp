@@ -1,10 +1,15 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "tilemesh/mesh/mesh.hpp"
@@ -69,6 +74,8 @@ class MeshQueue {
   /// Later commands wait for the event; its failure doesn't fail them.
   void wait_for(const Event& event);
   bool idle() const;
+  /// How many commands but marks were ever enqueued.
+  std::uint64_t work_count() const { return work_count_.load(); }
   /// Lends the calling thread until the event is ready (where the backend allows), then returns as
   /// Event::wait does.
   void wait(const Event& event);
@@ -77,7 +84,14 @@ class MeshQueue {
   void finish(std::chrono::nanoseconds timeout);
 
  private:
+  template <class MakeWork>
+  Event enqueue_all(EnqueueOptions& options, std::shared_ptr<const void> keep_alive,
+                    const MakeWork& make_work);
+  void check_buffer(const MeshBuffer& buffer, std::string_view what) const;
+
   detail::MeshCore& core_;
+  std::atomic<std::uint64_t> work_count_ = 0;
+  std::mutex order_;  // so that every device sees commands of many threads in one order
   std::vector<std::unique_ptr<DeviceQueue>> queues_;
 };
 

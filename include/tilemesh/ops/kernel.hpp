@@ -26,6 +26,8 @@ class Kernel {
   /// scratch_bytes(), 64-byte aligned.
   virtual void run(std::byte* const* operands, std::byte* scratch) = 0;
   virtual std::int64_t scratch_bytes() const { return 0; }
+  /// Threads that run() uses: 1 lets any thread run it at no cost; 0: the device's.
+  virtual int threads() const { return 0; }
   /// The implementation's name, for `inspect` and traces: "onednn:jit:avx512", "highway:map".
   virtual std::string_view name() const = 0;
 };

@@ -13,6 +13,7 @@ class ReferenceKernel final : public Kernel {
     const std::size_t inputs = call_.inputs.size();
     run_reference(call_, {operands, inputs}, {operands + inputs, call_.outputs.size()});
   }
+  int threads() const override { return 1; }
   std::string_view name() const override { return "reference"; }
 
  private:

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <exception>
+#include <string_view>
+
+#include "tilemesh/device/command.hpp"
+
+/// What every backend does around a command, whatever the command is.
+namespace tilemesh::detail {
+
+/// The first of the command's `after` that isn't ready; null if it may begin.
+const Event* first_unready(const Command& command);
+/// The status with which the command is to be skipped: that of the first `after` that failed.
+/// Requires that all are ready.
+Status failed_dependency(const Command& command);
+/// What a caught exception makes of the command: kernel_failed for foreign ones, with label and
+/// place before the text.
+Status failure_of(const Command& command, const std::exception_ptr& exception,
+                  std::string_view place);
+/// Releases all that the command holds and gives back its `done`, so that whoever sees the event
+/// complete finds nothing held by the command any more.
+EventSource release(Command&& command);
+
+}  // namespace tilemesh::detail

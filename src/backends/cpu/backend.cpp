@@ -1,0 +1,126 @@
+#include "backends/cpu/backend.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/math.hpp"
+
+#include "backends/cpu/device.hpp"
+#include "backends/cpu/target.hpp"
+
+namespace tilemesh::cpu {
+
+namespace {
+
+constexpr std::int64_t kLeastDram = std::int64_t{64} << 20;
+constexpr std::int64_t kUsualL1 = std::int64_t{1} << 20;
+constexpr int kMostDevices = 4096;
+
+/// Three quarters of the memory, shared evenly: the rest is the host's.
+std::int64_t default_dram_bytes(const Machine& machine, int devices) {
+  constexpr std::int64_t kPage = std::int64_t{2} << 20;
+  return std::max(kLeastDram, machine.memory_bytes / 4 * 3 / devices / kPage * kPage);
+}
+
+std::int64_t default_l1_bytes(const Machine& machine) {
+  return machine.l2_bytes > 0 ? machine.l2_bytes : kUsualL1;
+}
+
+int threads_per_device(const Machine& machine, int devices, int wanted) {
+  if (devices < 1 || devices > kMostDevices) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("a mesh of {} devices on the cpu backend: ask for 1 to {}", devices,
+                            kMostDevices));
+  }
+  if (wanted <= 0) {
+    return std::max(1, machine.cores() / devices);
+  }
+  if (wanted > 1 && checked_mul(wanted, devices) > machine.cores()) {
+    throw Error(ErrorCode::mismatch,
+                fmt::format("{} devices of {} threads want {} cores, this process may use {}: ask "
+                            "for fewer threads per device (1 fits any number of devices)",
+                            devices, wanted, checked_mul(wanted, devices), machine.cores()));
+  }
+  return wanted;
+}
+
+/// Every device a thread of its own, bound if there are cores that no other mesh holds.
+void give_own_threads(const Machine& machine, std::vector<DeviceCore::Options>& devices) {
+  const auto threads = static_cast<std::size_t>(devices.front().info.threads);
+  const auto lease = std::make_shared<const CoreLease>(machine, threads * devices.size());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    DeviceCore::Options& device = devices[i];
+    device.lease = lease;
+    if (!lease->processors().empty()) {
+      const auto first = lease->processors().begin() + static_cast<std::ptrdiff_t>(i * threads);
+      device.processors.assign(first, first + static_cast<std::ptrdiff_t>(threads));
+    }
+    device.pool =
+        std::make_shared<WorkerPool>(WorkerPoolOptions{.workers = 1,
+                                                       .name = device.info.name,
+                                                       .processors = device.processors,
+                                                       .threads_per_worker = device.info.threads});
+  }
+}
+
+/// One worker a core for all.
+void share_workers(const Machine& machine, std::vector<DeviceCore::Options>& devices) {
+  const auto pool = std::make_shared<WorkerPool>(WorkerPoolOptions{
+      .workers = machine.cores(), .name = "cpu", .processors = {}, .threads_per_worker = 1});
+  for (DeviceCore::Options& device : devices) {
+    device.pool = pool;
+    device.shares_workers = true;
+  }
+}
+
+std::vector<std::unique_ptr<Device>> open(const DeviceOptions& options) {
+  const Machine machine = read_machine();
+  const int threads = threads_per_device(machine, options.count, options.threads_per_device);
+  std::vector<DeviceCore::Options> devices(static_cast<std::size_t>(options.count));
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    devices[i].info = {
+        .name = fmt::format("cpu:{}", i),
+        .backend = "cpu",
+        .threads = threads,
+        .dram_bytes = options.dram_bytes > 0 ? options.dram_bytes
+                                             : default_dram_bytes(machine, options.count),
+        .l1_bytes = options.l1_bytes > 0 ? options.l1_bytes : default_l1_bytes(machine)};
+    devices[i].place = i < options.places.size() ? options.places[i] : devices[i].info.name;
+  }
+  if (options.count * threads <= machine.cores()) {
+    give_own_threads(machine, devices);
+  } else {
+    share_workers(machine, devices);
+  }
+  std::vector<std::unique_ptr<Device>> opened;
+  for (DeviceCore::Options& device : devices) {
+    opened.push_back(std::make_unique<CpuDevice>(std::move(device)));
+  }
+  return opened;
+}
+
+TargetInfo query(int device_count, int threads) {
+  const Machine machine = read_machine();
+  return {.backend = "cpu",
+          .processor = machine.name,
+          .features = machine.features,
+          .cores = machine.cores(),
+          .threads_per_device = threads_per_device(machine, device_count, threads),
+          .l1_bytes = default_l1_bytes(machine),
+          .dram_bytes = default_dram_bytes(machine, device_count),
+          .l1d_cache_bytes = machine.l1d_bytes,
+          .l2_cache_bytes = machine.l2_bytes,
+          .l3_cache_bytes = machine.l3_bytes,
+          .memory_bytes = machine.memory_bytes,
+          .numa_nodes = machine.numa_nodes};
+}
+
+}  // namespace
+
+const Backend& backend() {
+  static constexpr Backend kBackend = {"cpu", open, query, make_target};
+  return kBackend;
+}
+
+}  // namespace tilemesh::cpu

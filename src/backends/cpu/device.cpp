@@ -1,0 +1,96 @@
+#include "backends/cpu/device.hpp"
+
+#include <fmt/format.h>
+
+#include "tilemesh/device/command_flow.hpp"
+#include "tilemesh/device/worker_scope.hpp"
+
+#include "backends/cpu/omp_threads.hpp"
+#include "backends/cpu/program.hpp"
+#include "backends/cpu/queue.hpp"
+
+namespace tilemesh::cpu {
+
+DeviceCore::DeviceCore(Options options)
+    : Strand(options.pool, options.shares_workers),
+      options_(std::move(options)),
+      dram_(options_.info.dram_bytes),
+      l1_(options_.info.l1_bytes) {
+  for (const Space space : {Space::dram, Space::l1}) {
+    const Arena& range = arena(space);
+    memory_.set_arena(space, range.data(), range.bytes());
+    place_near(options_.processors, range.data(), range.bytes());
+  }
+}
+
+Status DeviceCore::carry_out(Command& command) {
+  const detail::WorkerScope scope;
+  const OmpThreads guard(options_.info.threads);
+  try {
+    dispatch(command);
+    return {};
+  } catch (...) {
+    return detail::failure_of(command, std::current_exception(), options_.place);
+  }
+}
+
+void DeviceCore::dispatch(Command& command) {
+  if (auto* launch = std::get_if<LaunchCommand>(&command.work)) {
+    static_cast<CpuProgram&>(*launch->program).run(launch->bases);
+  } else if (auto* write = std::get_if<WriteCommand>(&command.work)) {
+    memory_.write(*write);
+  } else if (auto* read = std::get_if<ReadCommand>(&command.work)) {
+    memory_.read(*read);
+  } else if (auto* fill = std::get_if<FillCommand>(&command.work)) {
+    memory_.fill(*fill);
+  } else if (auto* copy = std::get_if<CopyCommand>(&command.work)) {
+    memory_.copy(*copy);
+  } else if (auto* host = std::get_if<HostCommand>(&command.work)) {
+    host->function();
+  }
+}
+
+CpuDevice::CpuDevice(DeviceCore::Options options)
+    : core_(std::make_shared<DeviceCore>(std::move(options))), own_commands_(core_->make_lane()) {}
+
+CpuDevice::~CpuDevice() {
+  core_->close(
+      Error(ErrorCode::invalid_argument,
+            fmt::format("device {} was closed before the command began: keep its mesh open "
+                        "until the events complete",
+                        core_->place())));
+}
+
+void CpuDevice::commit(DeviceAddress address, std::int64_t bytes) {
+  core_->arena(address.space).commit(address.offset, bytes);
+}
+
+std::shared_ptr<DeviceProgram> CpuDevice::prepare(std::span<const DeviceStep> steps) {
+  std::shared_ptr<CpuProgram> program;
+  const auto make = [&] {
+    const OmpThreads guard(core_->info().threads);
+    program =
+        std::make_shared<CpuProgram>(steps, core_->memory(), core_->place(), core_->info().threads);
+  };
+  if (core_->any_thread() || core_->pool().is_this_thread()) {
+    make();
+    return program;
+  }
+  if (detail::on_worker_thread()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a program for device {} can't be prepared on another device's thread, "
+                            "which must not wait: prepare it before",
+                            core_->place()));
+  }
+  Command command{.work = HostCommand{make}};
+  const Event made = command.done.event();
+  core_->enqueue(own_commands_, std::move(command));
+  made.wait();
+  return program;
+}
+
+std::unique_ptr<DeviceQueue> CpuDevice::create_queue() {
+  return std::make_unique<CpuQueue>(core_);
+}
+
+}  // namespace tilemesh::cpu

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilemesh/device/device.hpp"
+#include "tilemesh/device/host_memory.hpp"
+
+#include "backends/cpu/arena.hpp"
+#include "backends/cpu/machine.hpp"
+#include "backends/cpu/strand.hpp"
+
+namespace tilemesh::cpu {
+
+/// What a device, its queues, its programs and the thread that acts for it share.
+class DeviceCore final : public Strand {
+ public:
+  struct Options {
+    DeviceInfo info;
+    std::string place;  ///< what errors call it
+    std::shared_ptr<WorkerPool> pool;
+    bool shares_workers = false;
+    std::shared_ptr<const CoreLease> lease;
+    std::vector<unsigned> processors;  ///< that it is bound to
+  };
+  explicit DeviceCore(Options options);
+
+  const DeviceInfo& info() const { return options_.info; }
+  const std::string& place() const { return options_.place; }
+  const detail::HostMemory& memory() const { return memory_; }
+  Arena& arena(Space space) { return space == Space::l1 ? l1_ : dram_; }
+  /// A device of one thread may be acted for by any thread.
+  bool any_thread() const { return options_.info.threads == 1; }
+
+ protected:
+  Status carry_out(Command& command) override;
+
+ private:
+  void dispatch(Command& command);
+
+  Options options_;
+  Arena dram_;
+  Arena l1_;
+  detail::HostMemory memory_;
+};
+
+/// A group of cores, or a share of them, with an arena for each space.
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(DeviceCore::Options options);
+  ~CpuDevice() override;
+
+  const DeviceInfo& info() const override { return core_->info(); }
+  std::byte* map(Space space) override { return core_->memory().base(space); }
+  void commit(DeviceAddress address, std::int64_t bytes) override;
+  std::shared_ptr<DeviceProgram> prepare(std::span<const DeviceStep> steps) override;
+  std::unique_ptr<DeviceQueue> create_queue() override;
+
+ private:
+  std::shared_ptr<DeviceCore> core_;
+  std::shared_ptr<Lane> own_commands_;
+};
+
+}  // namespace tilemesh::cpu

@@ -1,0 +1,216 @@
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/math.hpp"
+
+#include "compiler/onnx/importer.hpp"
+
+/// The half of the Importer that writes into the graph.
+namespace tilemesh::onnx_importer {
+namespace {
+
+// A constant that is much larger than what it is made from is better made at run time.
+constexpr std::int64_t kMaxGrownBytes = std::int64_t{64} << 20;
+// The reference is slow: products of many elements are left to the run.
+constexpr std::int64_t kMaxProductElements = std::int64_t{1} << 18;
+constexpr std::array<std::string_view, 7> kProducts = {"conv", "conv_transpose", "einsum", "gru",
+                                                       "lstm", "matmul",         "rnn"};
+
+std::int64_t bytes_of(const OperandType& type) {
+  return type.present ? checked_mul(type.shape.element_count(), size_of(type.dtype)) : 0;
+}
+
+}  // namespace
+
+Value Importer::add_constant(ConstantData data) {
+  return graph_.add_constant(node_name_, std::move(data));
+}
+
+std::vector<Value> Importer::emit(std::string_view op, std::vector<Value> inputs,
+                                  Attributes attributes, int output_count) {
+  GraphNode node;
+  node.def = &get_op(op);
+  node.attributes = std::move(attributes);
+  node.inputs = std::move(inputs);
+  if (can_fold(node)) {
+    std::vector<Value> folded = fold(node, output_count);
+    if (!folded.empty()) return folded;
+  }
+  const std::vector<Value> sources = node.inputs;
+  std::vector<Value> outputs = graph_.append(*block_, std::move(node), output_count);
+  block_->nodes.back().name = node_name_;
+  for (const Value output : outputs) {
+    if (output == kNoValue) continue;
+    graph_[output].name = node_name_;
+    sources_[static_cast<std::uint32_t>(output)] = sources;
+  }
+  return outputs;
+}
+
+bool Importer::can_fold(const GraphNode& node) const {
+  std::int64_t elements = 0;
+  for (const Value input : node.inputs) {
+    if (input == kNoValue) continue;
+    if (!graph_.is_constant(input)) return false;
+    elements += graph_[input].type.shape.element_count();
+  }
+  const bool product =
+      std::find(kProducts.begin(), kProducts.end(), node.def->name) != kProducts.end();
+  return !node.inputs.empty() && (!product || elements <= kMaxProductElements);
+}
+
+// Computes a node on constants; nothing if the result had better be made at run time.
+std::vector<Value> Importer::fold(const GraphNode& node, int output_count) {
+  OpCall call = graph_.call_of(node);
+  call.outputs.resize(static_cast<std::size_t>(output_count));
+  infer_outputs(call);
+  std::int64_t in_bytes = 0;
+  std::int64_t out_bytes = 0;
+  for (const OperandType& type : call.inputs)
+    in_bytes = checked_add(in_bytes, bytes_of(type));
+  for (const OperandType& type : call.outputs)
+    out_bytes = checked_add(out_bytes, bytes_of(type));
+  if (out_bytes > kMaxGrownBytes && out_bytes / 2 > in_bytes) return {};
+  if (node.def->is_view) {
+    ConstantData data = *graph_[node.inputs[0]].constant;
+    data.shape = call.outputs[0].shape;
+    return {add_constant(std::move(data))};
+  }
+  std::vector<const std::byte*> sources;
+  for (const Value input : node.inputs)
+    sources.push_back(input == kNoValue ? nullptr : graph_[input].constant->bytes->data());
+  std::vector<std::shared_ptr<std::vector<std::byte>>> results;
+  std::vector<std::byte*> targets;
+  for (const OperandType& type : call.outputs) {
+    results.push_back(std::make_shared<std::vector<std::byte>>(
+        static_cast<std::size_t>(std::max<std::int64_t>(bytes_of(type), 1))));
+    targets.push_back(type.present ? results.back()->data() : nullptr);
+  }
+  try {
+    run_reference(call, sources, targets);
+  } catch (const Error& error) {  // an index outside, say
+    if (error.code() != ErrorCode::kernel_failed) throw;
+    throw Error(ErrorCode::invalid_argument, error.what());
+  }
+  std::vector<Value> outputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const OperandType& type = call.outputs[i];
+    results[i]->resize(static_cast<std::size_t>(bytes_of(type)));
+    outputs.push_back(type.present ? add_constant({type.dtype, type.shape, std::move(results[i])})
+                                   : kNoValue);
+  }
+  return outputs;
+}
+
+/// One side of a branch, once imported.
+struct Importer::Side {
+  std::shared_ptr<GraphBlock> block;
+  bool poisoned = false;
+  bool fails = false;
+};
+
+Importer::Side Importer::import_side(const onnx::GraphProto& graph, Scope& outer,
+                                     int output_count) {
+  Side side{std::make_shared<GraphBlock>()};
+  GraphBlock* const outer_block = std::exchange(block_, side.block.get());
+  const std::string outer_name = node_name_;
+  try {
+    side.block->results = inline_graph(graph, outer);
+    const std::vector<Value>& results = side.block->results;
+    side.poisoned = std::find(results.begin(), results.end(), kPoison) != results.end();
+    if (std::cmp_not_equal(results.size(), output_count)) {
+      throw Error(ErrorCode::invalid_file,
+                  fmt::format("a branch gives {} results, its node has {} outputs", results.size(),
+                              output_count));
+    }
+  } catch (const Error& error) {
+    block_ = outer_block;
+    // A side that can't work with these shapes is an error only if it is taken.
+    if (error.code() != ErrorCode::invalid_argument) throw;
+    GraphNode fail;
+    fail.kind = GraphNode::Kind::fail;
+    fail.name = outer_name;
+    fail.message = error.what();
+    side.block->nodes.clear();
+    side.block->results.clear();
+    side.block->nodes.push_back(std::move(fail));
+    side.fails = true;
+  }
+  block_ = outer_block;
+  node_name_ = outer_name;
+  return side;
+}
+
+std::vector<Value> Importer::branch(Value condition, const onnx::GraphProto& then_graph,
+                                    const onnx::GraphProto& else_graph, Scope& outer,
+                                    int output_count) {
+  const Side then_side = import_side(then_graph, outer, output_count);
+  const Side else_side = import_side(else_graph, outer, output_count);
+  if (then_side.poisoned || else_side.poisoned) {
+    return std::vector<Value>(static_cast<std::size_t>(output_count), kPoison);
+  }
+  if (then_side.fails && else_side.fails) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("neither branch works: {}; {}", then_side.block->nodes[0].message,
+                            else_side.block->nodes[0].message));
+  }
+  GraphNode node;
+  node.kind = GraphNode::Kind::branch;
+  node.name = node_name_;
+  node.inputs = {condition};
+  node.then_block = then_side.block;
+  node.else_block = else_side.block;
+  std::vector<Value> sources = {condition};
+  for (const Side* side : {&then_side, &else_side})
+    sources.insert(sources.end(), side->block->results.begin(), side->block->results.end());
+  const std::vector<Value> outputs = graph_.append(*block_, std::move(node), output_count);
+  for (const Value output : outputs)
+    sources_[static_cast<std::uint32_t>(output)] = sources;
+  return outputs;
+}
+
+void Importer::note_unknown(const onnx::NodeProto& node, const Versions& versions) {
+  const bool ours = is_default_domain(node.domain());
+  const OnnxOp* row = ours ? find_onnx_op(node.op_type()) : nullptr;
+  const std::int64_t version = version_of(versions, node.domain());
+  const std::string op = ours ? node.op_type() : node.domain() + "." + node.op_type();
+  const std::string name =
+      node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
+  if (row == nullptr && find_function(node) == nullptr) {
+    const std::string_view reason = ours ? reason_for_absence(node.op_type()) : std::string_view();
+    problems_.add_unknown(op, name, std::string(reason));
+  } else if (row != nullptr && row->since > version) {
+    problems_.add_unknown(
+        op, name, fmt::format("supported from opset {}, the model has {}", row->since, version));
+  }
+  for (const onnx::AttributeProto& attribute : node.attribute()) {
+    if (!attribute.has_g()) continue;
+    for (const onnx::NodeProto& inner : attribute.g().node())
+      note_unknown(inner, versions);
+  }
+}
+
+void Importer::note_needed(const NeedsValue& need, const std::string& user) {
+  std::vector<Value> open = {need.value};
+  std::unordered_set<std::uint32_t> seen;
+  while (!open.empty()) {
+    const Value value = open.back();
+    open.pop_back();
+    if (value == kNoValue || !seen.insert(static_cast<std::uint32_t>(value)).second) continue;
+    for (const GraphInput& input : graph_.inputs) {
+      if (input.value == value) problems_.add_needed(input.name, user);
+    }
+    const auto sources = sources_.find(static_cast<std::uint32_t>(value));
+    if (sources != sources_.end()) {
+      open.insert(open.end(), sources->second.begin(), sources->second.end());
+    }
+  }
+  if (problems_.empty()) {
+    problems_.add_unsupported(
+        fmt::format("{} hangs on a value that is known only at run time", user));
+  }
+}
+
+}  // namespace tilemesh::onnx_importer

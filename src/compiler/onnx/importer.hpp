@@ -1,0 +1,114 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include "tilemesh/compiler/compile.hpp"
+
+#include "compiler/onnx/node.hpp"
+#include "compiler/onnx/problems.hpp"
+
+namespace tilemesh::onnx_importer {
+
+using NodeProtos = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+using Names = google::protobuf::RepeatedPtrField<std::string>;
+/// Opset version by domain; the default domain is "".
+using Versions = std::map<std::string, std::int64_t, std::less<>>;
+using AttributeProtos = std::map<std::string, const onnx::AttributeProto*, std::less<>>;
+
+/// What an output of a node that can't be imported is bound to: nodes that read it are passed
+/// over, so that one import finds all problems.
+inline constexpr Value kPoison{0xfffffffe};
+
+struct NameHash {
+  using is_transparent = void;
+  std::size_t operator()(std::string_view name) const {
+    return std::hash<std::string_view>{}(name);
+  }
+};
+template <class T>
+using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
+
+/// The names that the nodes of one graph or function can see.
+struct Scope {
+  Scope* parent = nullptr;
+  const Versions* versions = nullptr;
+  const AttributeProtos* attributes = nullptr;  ///< of the function call that is inlined
+  int depth = 0;                                ///< of function calls
+  ByName<Value> values;
+  ByName<const onnx::TensorProto*> tensors;  ///< not read yet
+  std::unordered_set<std::string> sparse_tensors;
+};
+
+/// Evaluates a model in order, as far as it is known: every value has a static shape, nodes on
+/// constants are computed at once, the rest is appended to a Graph. Used once.
+class Importer {
+ public:
+  /// The model is kept by reference; tensors are taken out of it as they are read.
+  Importer(onnx::ModelProto& model, std::filesystem::path directory, const OnnxOptions& options);
+
+  Graph run();
+
+  // For handlers.
+  const Graph& graph() const { return graph_; }
+  std::vector<Value> emit(std::string_view op, std::vector<Value> inputs, Attributes attributes,
+                          int output_count);
+  Value add_constant(ConstantData data);
+  ConstantData read(const onnx::TensorProto& tensor) const;
+  /// The nodes of a subgraph, put where we are; its results.
+  std::vector<Value> inline_graph(const onnx::GraphProto& graph, Scope& outer);
+  /// A branch on a run-time condition; its outputs, or poison.
+  std::vector<Value> branch(Value condition, const onnx::GraphProto& then_graph,
+                            const onnx::GraphProto& else_graph, Scope& outer, int output_count);
+
+ private:
+  struct Side;
+
+  void add_inputs(Scope& scope);
+  void add_tensors(const onnx::GraphProto& graph, Scope& scope);
+  void import_nodes(const NodeProtos& nodes, const std::vector<std::string_view>& wanted,
+                    Scope& scope);
+  void import_node(const onnx::NodeProto& proto, Scope& scope);
+  std::vector<Value> call_handler(const onnx::NodeProto& proto, const OnnxOp& row, int version,
+                                  std::vector<Value> inputs, Scope& scope);
+  std::vector<Value> call_function(const onnx::NodeProto& proto,
+                                   const onnx::FunctionProto& function, std::vector<Value> inputs,
+                                   Scope& scope);
+  const onnx::FunctionProto* find_function(const onnx::NodeProto& proto) const;
+  Side import_side(const onnx::GraphProto& graph, Scope& outer, int output_count);
+  void note_unknown(const onnx::NodeProto& node, const Versions& versions);
+  void note_needed(const NeedsValue& need, const std::string& node);
+
+  Value look_up(std::string_view name, Scope& scope, const std::string& user);
+  void bind(const std::string& name, Value value, Scope& scope);
+  bool can_fold(const GraphNode& node) const;
+  std::vector<Value> fold(const GraphNode& node, int output_count);
+
+  onnx::ModelProto& model_;
+  std::filesystem::path directory_;
+  const OnnxOptions& options_;
+  Versions versions_;
+  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  Graph graph_;
+  GraphBlock* block_ = &graph_.body;
+  std::string node_name_;
+  std::int64_t node_count_ = 0;
+  std::unordered_map<std::uint32_t, std::vector<Value>> sources_;  ///< what a value was made from
+  Problems problems_;
+};
+
+/// Versions by domain; throws unsupported for opsets of the default domain after 21.
+Versions read_versions(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& sets);
+/// 0 if the domain isn't imported.
+std::int64_t version_of(const Versions& versions, std::string_view domain);
+/// True for "" and "ai.onnx".
+bool is_default_domain(std::string_view domain);
+
+}  // namespace tilemesh::onnx_importer

@@ -1,0 +1,80 @@
+#include "compiler/onnx/table.hpp"
+
+#include <unordered_map>
+#include <utility>
+
+#include "compiler/onnx/node.hpp"
+
+namespace tilemesh::onnx_importer {
+namespace {
+
+using Table = std::unordered_map<std::string_view, const OnnxOp*>;
+
+Table make_table() {
+  Table table;
+  for (const std::span<const OnnxOp> rows :
+       {elementwise_rows(), generator_rows(), shape_rows(), slice_rows(), resize_rows(),
+        conv_rows(), matmul_rows(), norm_rows(), reduce_rows(), index_rows(), loss_rows(),
+        quantize_rows(), recurrent_rows(), control_rows()}) {
+    for (const OnnxOp& row : rows) {
+      TILEMESH_CHECK(table.emplace(row.name, &row).second, "an ONNX op has two rows");
+    }
+  }
+  return table;
+}
+
+constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+    {"Loop", "programs have no loops"},
+    {"Scan", "programs have no loops"},
+    {"SequenceMap", "programs have no sequences"},
+    {"SequenceEmpty", "programs have no sequences"},
+    {"SequenceInsert", "programs have no sequences"},
+    {"SequenceLength", "programs have no sequences"},
+    {"SequenceAt", "programs have no sequences"},
+    {"SequenceConstruct", "programs have no sequences"},
+    {"SequenceErase", "programs have no sequences"},
+    {"SplitToSequence", "programs have no sequences"},
+    {"ConcatFromSequence", "programs have no sequences"},
+    {"Optional", "programs have no optionals"},
+    {"OptionalHasElement", "programs have no optionals"},
+    {"OptionalGetElement", "programs have no optionals"},
+    {"StringNormalizer", "programs have no strings"},
+    {"TfIdfVectorizer", "programs have no strings"},
+    {"StringConcat", "programs have no strings"},
+    {"StringSplit", "programs have no strings"},
+    {"RegexFullMatch", "programs have no strings"},
+    {"Bernoulli", "programs have no random numbers"},
+    {"Multinomial", "programs have no random numbers"},
+    {"RandomNormal", "programs have no random numbers"},
+    {"RandomNormalLike", "programs have no random numbers"},
+    {"RandomUniform", "programs have no random numbers"},
+    {"RandomUniformLike", "programs have no random numbers"},
+    {"NonMaxSuppression", "its output's shape depends on the data"},
+    {"Unique", "its output's shape depends on the data"},
+};
+
+}  // namespace
+
+const OnnxOp* find_onnx_op(std::string_view name) {
+  static const Table table = make_table();
+  const auto found = table.find(name);
+  return found == table.end() ? nullptr : found->second;
+}
+
+std::string_view reason_for_absence(std::string_view name) {
+  for (const auto& [op, reason] : kReasons) {
+    if (op == name) return reason;
+  }
+  return {};
+}
+
+void direct(Node& node) {
+  Attributes attributes;
+  for (const NumberRow& row : node.row().numbers) {
+    if (!row.name.empty()) attributes.set(row.ours, node.number(row.name, row.fallback));
+  }
+  node.set_all(
+      node.emit_many(node.row().op, node.inputs(), std::move(attributes), node.output_count()));
+}
+
+}  // namespace tilemesh::onnx_importer

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string_view>
+
+namespace tilemesh::onnx_importer {
+
+class Node;
+
+/// A float attribute that an op takes over: its name in ONNX, its name in our table, its default.
+struct NumberRow {
+  std::string_view name;
+  std::string_view ours;
+  double fallback = 0;
+};
+
+/// How one ONNX operator is imported.
+struct OnnxOp {
+  std::string_view name;
+  int since = 1;  ///< the first opset whose meaning of the op the handler implements
+  void (*handler)(Node& node) = nullptr;
+  std::string_view op = {};               ///< our op, for handlers that serve many rows
+  unsigned values_needed = 0;             ///< bit i: the value of input i shapes the program
+  std::array<NumberRow, 2> numbers = {};  ///< attributes taken over by `direct`
+};
+
+/// Null if there is none of that name.
+const OnnxOp* find_onnx_op(std::string_view name);
+/// Why an op isn't there, for those that one might expect; empty for others.
+std::string_view reason_for_absence(std::string_view name);
+
+// The rows, one array per theme.
+std::span<const OnnxOp> elementwise_rows();
+std::span<const OnnxOp> generator_rows();
+std::span<const OnnxOp> shape_rows();
+std::span<const OnnxOp> slice_rows();
+std::span<const OnnxOp> resize_rows();
+std::span<const OnnxOp> conv_rows();
+std::span<const OnnxOp> matmul_rows();
+std::span<const OnnxOp> norm_rows();
+std::span<const OnnxOp> reduce_rows();
+std::span<const OnnxOp> index_rows();
+std::span<const OnnxOp> loss_rows();
+std::span<const OnnxOp> quantize_rows();
+std::span<const OnnxOp> recurrent_rows();
+std::span<const OnnxOp> control_rows();
+
+/// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
+void direct(Node& node);
+
+}  // namespace tilemesh::onnx_importer

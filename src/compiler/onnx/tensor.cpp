@@ -1,0 +1,272 @@
+#include "compiler/onnx/tensor.hpp"
+
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include <onnx/onnx_pb.h>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/math.hpp"
+#include "tilemesh/compiler/onnx_tensor.hpp"
+
+namespace tilemesh::onnx_importer {
+
+static_assert(std::endian::native == std::endian::little, "ONNX stores raw data little-endian");
+
+namespace {
+
+struct TypeRow {
+  std::int64_t onnx;
+  const char* name;
+  std::optional<DType> dtype;
+};
+
+constexpr TypeRow kTypes[] = {
+    {1, "float", DType::f32},
+    {2, "uint8", DType::u8},
+    {3, "int8", DType::i8},
+    {4, "uint16", DType::u16},
+    {5, "int16", DType::i16},
+    {6, "int32", DType::i32},
+    {7, "int64", DType::i64},
+    {8, "string", std::nullopt},
+    {9, "bool", DType::boolean},
+    {10, "float16", DType::f16},
+    {11, "double", DType::f64},
+    {12, "uint32", DType::u32},
+    {13, "uint64", DType::u64},
+    {14, "complex64", std::nullopt},
+    {15, "complex128", std::nullopt},
+    {16, "bfloat16", DType::bf16},
+    {17, "float8e4m3fn", std::nullopt},
+    {18, "float8e4m3fnuz", std::nullopt},
+    {19, "float8e5m2", std::nullopt},
+    {20, "float8e5m2fnuz", std::nullopt},
+    {21, "uint4", std::nullopt},
+    {22, "int4", std::nullopt},
+    {23, "float4e2m1", std::nullopt},
+    {24, "float8e8m0", std::nullopt},
+};
+
+using Bytes = std::vector<std::byte>;
+
+[[noreturn]] void throw_size(const std::string& name, std::int64_t have, const char* unit,
+                             std::int64_t want) {
+  throw Error(
+      ErrorCode::invalid_file,
+      fmt::format("tensor \"{}\" holds {} {}, its shape and type want {}", name, have, unit, want));
+}
+
+Shape shape_of(const onnx::TensorProto& tensor) {
+  try {
+    return Shape(std::span<const std::int64_t>(tensor.dims().data(),
+                                               static_cast<std::size_t>(tensor.dims_size())));
+  } catch (const Error& error) {
+    const bool rank = tensor.dims_size() > kMaxRank;
+    throw Error(rank ? ErrorCode::unsupported : ErrorCode::invalid_file,
+                fmt::format("tensor \"{}\": {}", tensor.name(), error.what()));
+  }
+}
+
+// One of the typed fields (float_data, ...) as elements of T.
+template <class T, class Field>
+Bytes from_field(const onnx::TensorProto& tensor, const Field& field, std::int64_t count) {
+  if (field.size() != count) throw_size(tensor.name(), field.size(), "values", count);
+  Bytes bytes(static_cast<std::size_t>(count) * sizeof(T));
+  for (int i = 0; i < field.size(); ++i) {
+    const T value = static_cast<T>(field[i]);
+    std::memcpy(bytes.data() + static_cast<std::size_t>(i) * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+Bytes from_fields(const onnx::TensorProto& tensor, DType dtype, std::int64_t count) {
+  switch (dtype) {
+    case DType::f32: return from_field<float>(tensor, tensor.float_data(), count);
+    case DType::f64: return from_field<double>(tensor, tensor.double_data(), count);
+    case DType::i64: return from_field<std::int64_t>(tensor, tensor.int64_data(), count);
+    case DType::u64: return from_field<std::uint64_t>(tensor, tensor.uint64_data(), count);
+    case DType::u32: return from_field<std::uint32_t>(tensor, tensor.uint64_data(), count);
+    case DType::i32: return from_field<std::int32_t>(tensor, tensor.int32_data(), count);
+    case DType::f16:
+    case DType::bf16:
+    case DType::u16:
+    case DType::i16: return from_field<std::uint16_t>(tensor, tensor.int32_data(), count);
+    case DType::boolean:
+    case DType::u8:
+    case DType::i8: return from_field<std::uint8_t>(tensor, tensor.int32_data(), count);
+  }
+  TILEMESH_CHECK(false, "an element type outside the enumeration");
+}
+
+struct External {
+  std::string location;
+  std::int64_t offset = 0;
+  std::optional<std::int64_t> length;
+};
+
+External external_of(const onnx::TensorProto& tensor) {
+  External external;
+  for (const auto& entry : tensor.external_data()) {
+    if (entry.key() == "location") external.location = entry.value();
+    if (entry.key() != "offset" && entry.key() != "length") continue;
+    std::int64_t number = 0;
+    const char* end = entry.value().data() + entry.value().size();
+    const auto parsed = std::from_chars(entry.value().data(), end, number);
+    if (parsed.ec != std::errc{} || parsed.ptr != end || number < 0) {
+      throw Error(ErrorCode::invalid_file,
+                  fmt::format("tensor \"{}\" has \"{}\" as the {} of its external data: a number "
+                              "from 0 is wanted",
+                              tensor.name(), entry.value(), entry.key()));
+    }
+    (entry.key() == "offset" ? external.offset : external.length.emplace()) = number;
+  }
+  return external;
+}
+
+// The file of external data; one that lies outside the model's directory is refused, so that a
+// model can't make us read what isn't its own.
+std::filesystem::path external_path(const std::string& name, const std::string& location,
+                                    const std::filesystem::path& directory) {
+  namespace fs = std::filesystem;
+  if (directory.empty()) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("tensor \"{}\" lies in the file \"{}\": name the directory of the model", name,
+                    location));
+  }
+  const fs::path relative(location);
+  std::error_code failed;
+  const fs::path base = fs::canonical(directory, failed);
+  const fs::path file = failed ? fs::path() : fs::weakly_canonical(base / relative, failed);
+  const bool inside =
+      !failed &&
+      std::mismatch(base.begin(), base.end(), file.begin(), file.end()).first == base.end();
+  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
+      !inside) {
+    throw Error(ErrorCode::invalid_file,
+                fmt::format("tensor \"{}\" has its data in \"{}\", which isn't a file below the "
+                            "model's directory",
+                            name, location));
+  }
+  return file;
+}
+
+Bytes from_external(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
+                    std::int64_t bytes) {
+  const External external = external_of(tensor);
+  const std::filesystem::path path = external_path(tensor.name(), external.location, directory);
+  if (external.length && *external.length != bytes) {
+    throw_size(tensor.name(), *external.length, "bytes of external data", bytes);
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::error_code failed;
+  const bool regular = std::filesystem::is_regular_file(path, failed);
+  const std::uintmax_t size = regular ? std::filesystem::file_size(path, failed) : 0;
+  if (!file || !regular || failed) {
+    throw Error(ErrorCode::io, fmt::format("tensor \"{}\": can't read its external data \"{}\"",
+                                           tensor.name(), path.string()));
+  }
+  // Checked before the memory is taken: a small file can't ask for much.
+  if (std::cmp_less(size, external.offset) ||
+      std::cmp_less(size - static_cast<std::uintmax_t>(external.offset), bytes)) {
+    throw Error(ErrorCode::invalid_file,
+                fmt::format("tensor \"{}\" wants {} bytes from byte {} of \"{}\", which has {}",
+                            tensor.name(), bytes, external.offset, path.string(), size));
+  }
+  Bytes result(static_cast<std::size_t>(bytes));
+  file.seekg(external.offset);
+  file.read(reinterpret_cast<char*>(result.data()), bytes);
+  if (file.gcount() != bytes) {
+    throw Error(ErrorCode::io,
+                fmt::format("tensor \"{}\": \"{}\" ended early", tensor.name(), path.string()));
+  }
+  return result;
+}
+
+}  // namespace
+
+DType dtype_of(std::int64_t onnx_type, const std::string& what) {
+  for (const TypeRow& row : kTypes) {
+    if (row.onnx != onnx_type) continue;
+    if (row.dtype) return *row.dtype;
+    throw Error(ErrorCode::unsupported,
+                fmt::format("{}: the element type {} isn't supported", what, row.name));
+  }
+  throw Error(ErrorCode::invalid_file,
+              fmt::format("{}: there is no element type {}", what, onnx_type));
+}
+
+ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory) {
+  ConstantData data;
+  data.dtype = dtype_of(tensor.data_type(), fmt::format("tensor \"{}\"", tensor.name()));
+  if (tensor.has_segment()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("tensor \"{}\" is a segment of a larger one", tensor.name()));
+  }
+  data.shape = shape_of(tensor);
+  const std::int64_t count = data.shape.element_count();
+  std::int64_t wanted = 0;
+  if (__builtin_mul_overflow(count, size_of(data.dtype), &wanted)) {
+    throw Error(ErrorCode::invalid_file,
+                fmt::format("tensor \"{}\" is larger than 2^63 bytes", tensor.name()));
+  }
+  Bytes bytes;
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    bytes = from_external(tensor, directory, wanted);
+  } else if (tensor.has_raw_data()) {
+    const std::string& raw = tensor.raw_data();
+    if (std::cmp_not_equal(raw.size(), wanted)) {
+      throw_size(tensor.name(), static_cast<std::int64_t>(raw.size()), "bytes", wanted);
+    }
+    bytes.resize(raw.size());
+    if (!raw.empty()) std::memcpy(bytes.data(), raw.data(), raw.size());
+  } else {
+    bytes = from_fields(tensor, data.dtype, count);
+  }
+  if (data.dtype == DType::boolean) {
+    for (std::byte& value : bytes)
+      value = value == std::byte{0} ? std::byte{0} : std::byte{1};
+  }
+  data.bytes = std::make_shared<const Bytes>(std::move(bytes));
+  return data;
+}
+
+}  // namespace tilemesh::onnx_importer
+
+namespace tilemesh {
+
+ConstantData read_onnx_tensor(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::error_code failed;
+  if (!file || !std::filesystem::is_regular_file(path, failed)) {
+    throw Error(ErrorCode::io, fmt::format("can't read the tensor file \"{}\"", path.string()));
+  }
+  // Sequences and optionals begin with their name (field 1, a string); read as a tensor that is a
+  // list of dims without data.
+  const bool named_first = file.peek() == 0x0a;
+  onnx::TensorProto tensor;
+  if (!tensor.ParseFromIstream(&file) || tensor.data_type() == 0) {
+    throw Error(ErrorCode::invalid_file, fmt::format("\"{}\" holds no tensor", path.string()));
+  }
+  if (named_first && !tensor.has_raw_data()) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("\"{}\" holds a sequence or an optional, not a tensor", path.string()));
+  }
+  const std::filesystem::path folder = path.parent_path();
+  try {
+    return onnx_importer::read_tensor(tensor, folder.empty() ? "." : folder);
+  } catch (const Error& error) {
+    throw error.in(fmt::format("\"{}\"", path.string()));
+  }
+}
+
+}  // namespace tilemesh
