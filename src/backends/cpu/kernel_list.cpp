@@ -9,6 +9,7 @@
 #include "tilemesh/base/error.hpp"
 
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
+#include "backends/cpu/kernels/hwy/kernels.hpp"
 #include "backends/cpu/kernels/reference.hpp"
 
 namespace tilemesh::cpu {
@@ -19,7 +20,8 @@ using Lists = std::map<std::string_view, std::vector<KernelEntry>>;
 /// The folders in the order in which their entries are asked.
 Lists collect() {
   Lists lists;
-  for (const std::span<const OpKernel> folder : {onednn::kernels()}) {
+  for (const std::span<const OpKernel> folder :
+       {highway::preferred_kernels(), onednn::kernels(), highway::kernels()}) {
     for (const OpKernel& kernel : folder) {
       lists[kernel.op].push_back(kernel.entry);
     }

@@ -1,0 +1,80 @@
+#include "kernels.hpp"
+
+#include "offers.hpp"
+
+namespace tilemesh::cpu::highway {
+namespace {
+
+constexpr OpKernel kKernels[] = {
+    {"map", {"highway:map", offer_map}},
+    {"cast", {"highway:cast", offer_cast}},
+    {"where", {"highway:where", offer_where}},
+    {"identity", {"highway:scalar", offer_scalar}},
+    {"neg", {"highway:scalar", offer_scalar}},
+    {"abs", {"highway:scalar", offer_scalar}},
+    {"exp", {"highway:scalar", offer_scalar}},
+    {"log", {"highway:scalar", offer_scalar}},
+    {"sqrt", {"highway:scalar", offer_scalar}},
+    {"reciprocal", {"highway:scalar", offer_scalar}},
+    {"erf", {"highway:scalar", offer_scalar}},
+    {"relu", {"highway:scalar", offer_scalar}},
+    {"sigmoid", {"highway:scalar", offer_scalar}},
+    {"tanh", {"highway:scalar", offer_scalar}},
+    {"hard_swish", {"highway:scalar", offer_scalar}},
+    {"softplus", {"highway:scalar", offer_scalar}},
+    {"softsign", {"highway:scalar", offer_scalar}},
+    {"sin", {"highway:scalar", offer_scalar}},
+    {"cos", {"highway:scalar", offer_scalar}},
+    {"tan", {"highway:scalar", offer_scalar}},
+    {"asin", {"highway:scalar", offer_scalar}},
+    {"acos", {"highway:scalar", offer_scalar}},
+    {"atan", {"highway:scalar", offer_scalar}},
+    {"sinh", {"highway:scalar", offer_scalar}},
+    {"cosh", {"highway:scalar", offer_scalar}},
+    {"asinh", {"highway:scalar", offer_scalar}},
+    {"acosh", {"highway:scalar", offer_scalar}},
+    {"atanh", {"highway:scalar", offer_scalar}},
+    {"floor", {"highway:scalar", offer_scalar}},
+    {"ceil", {"highway:scalar", offer_scalar}},
+    {"round", {"highway:scalar", offer_scalar}},
+    {"sign", {"highway:scalar", offer_scalar}},
+    {"leaky_relu", {"highway:scalar", offer_scalar}},
+    {"elu", {"highway:scalar", offer_scalar}},
+    {"selu", {"highway:scalar", offer_scalar}},
+    {"celu", {"highway:scalar", offer_scalar}},
+    {"hard_sigmoid", {"highway:scalar", offer_scalar}},
+    {"gelu", {"highway:scalar", offer_scalar}},
+    {"clip", {"highway:scalar", offer_scalar}},
+    {"linear", {"highway:scalar", offer_scalar}},
+    {"swish", {"highway:scalar", offer_scalar}},
+    {"add", {"highway:scalar", offer_scalar}},
+    {"sub", {"highway:scalar", offer_scalar}},
+    {"mul", {"highway:scalar", offer_scalar}},
+    {"div", {"highway:scalar", offer_scalar}},
+    {"pow", {"highway:scalar", offer_scalar}},
+    {"min", {"highway:scalar", offer_scalar}},
+    {"max", {"highway:scalar", offer_scalar}},
+    {"prelu", {"highway:scalar", offer_scalar}},
+    {"equal", {"highway:test", offer_test}},
+    {"less", {"highway:test", offer_test}},
+    {"less_or_equal", {"highway:test", offer_test}},
+    {"greater", {"highway:test", offer_test}},
+    {"greater_or_equal", {"highway:test", offer_test}},
+    {"and", {"highway:test", offer_test}},
+    {"or", {"highway:test", offer_test}},
+    {"xor", {"highway:test", offer_test}},
+    {"not", {"highway:test", offer_test}},
+    {"is_nan", {"highway:test", offer_test}},
+};
+
+}  // namespace
+
+std::span<const OpKernel> kernels() {
+  return kKernels;
+}
+
+std::span<const OpKernel> preferred_kernels() {
+  return {};
+}
+
+}  // namespace tilemesh::cpu::highway
