@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "tilemesh/base/error.hpp"
+#include "tilemesh/base/math.hpp"
 
 #include "elements.hpp"
 #include "tables.hpp"
@@ -138,6 +139,10 @@ Equation parse(const OpCall& call) {
   add_sizes(call, equation);
   if (std::ranges::find(equation.sizes, -1) != equation.sizes.end()) {
     reject(call, "has a dim in its output that no input has");
+  }
+  std::int64_t products = 1;
+  for (const std::int64_t size : equation.sizes) {
+    products = checked_mul(products, size);
   }
   return equation;
 }

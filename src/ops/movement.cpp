@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -35,8 +36,8 @@ std::vector<OperandType> infer_reshape(const OpCall& call) {
   return {rows(call.inputs[0].dtype, out)};
 }
 
-/// Walks both shapes from the front, passing over ones and pairing groups of dims of equal products;
-/// a group of one dim on each side maps one to one, the others can't be cut.
+/// Walks both shapes from the front, passing over ones and pairing groups of dims of equal
+/// products; a group of one dim on each side maps one to one, the others can't be cut.
 Factors reshape_factors(const OpCall& call) {
   const Shape& in = call.inputs[0].shape;
   const Shape& out = call.outputs[0].shape;
@@ -234,10 +235,11 @@ std::vector<OperandType> infer_slice(const OpCall& call) {
   Dims sizes;
   for (int d = 0; d < in.rank(); ++d) {
     const Cut& cut = cuts[static_cast<std::size_t>(d)];
-    const bool known = cut.step != 0 && cut.step != std::numeric_limits<std::int64_t>::min();
-    const bool inside = cut.start >= 0 && cut.start <= in[d] && cut.end >= -1 && cut.end <= in[d] &&
-                        (cut.step > 0 ? cut.end >= 0 : cut.start < in[d] || cut.size() == 0);
-    if (!known || !inside) {
+    const bool in_range = cut.step != 0 && cut.step != std::numeric_limits<std::int64_t>::min() &&
+                          cut.start >= -1 && cut.start <= in[d] && cut.end >= -1 &&
+                          cut.end <= in[d];
+    const bool inside = in_range && (cut.size() == 0 || (cut.start >= 0 && cut.start < in[d]));
+    if (!inside) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the slice {}:{}:{} leaves dim {} of {}", cut.start, cut.end,
                               cut.step, d, in.to_string()));

@@ -94,15 +94,32 @@ Options options_of(const OpCall& call) {
   return options;
 }
 
+/// True if no number of the options can lead out of the range of indices.
+bool plausible(const Options& options) {
+  constexpr double kMost = 1 << 20;
+  const auto small = [](double x) {
+    return std::abs(x) <= kMost;
+  };  // not NaN either
+  return std::ranges::all_of(options.roi, small) && small(options.cubic_a);
+}
+
+/// True if `out` may be what a scale makes of `in`, whichever way it was rounded.
+bool fits_scale(const Options& options, int dim, std::int64_t in, std::int64_t out) {
+  if (out == 0 || in == 0) return out == 0;
+  const double scaled = options.scales[static_cast<std::size_t>(dim)] * static_cast<double>(in);
+  if (options.coordinate == Coordinate::tf_crop_and_resize) return scaled > 0.4;
+  const auto wanted = static_cast<double>(out);
+  return scaled > wanted - 0.6 && scaled < wanted + 1.1;
+}
+
 std::vector<OperandType> infer_resize(const OpCall& call) {
   require_type(call, 0, Types::number);
   const Shape& in = call.inputs[0].shape;
   const Shape out(std::span<const std::int64_t>(call.attributes.integers("sizes")));
   const Options options = options_of(call);
-  bool fits = out.rank() == in.rank();
+  bool fits = out.rank() == in.rank() && plausible(options);
   for (int d = 0; fits && d < in.rank(); ++d) {
-    fits = (in[d] > 0 || out[d] == 0) &&
-           (out[d] == 0 || options.scales[static_cast<std::size_t>(d)] > 0);
+    fits = fits_scale(options, d, in[d], out[d]);
   }
   if (!fits) {
     throw Error(ErrorCode::invalid_argument,
@@ -135,13 +152,17 @@ double source_position(const Options& options, std::size_t dim, std::int64_t i, 
   const auto x = static_cast<double>(i);
   const auto in_size = static_cast<double>(in);
   const auto out_size = static_cast<double>(out);
+  // ONNX means the size before it is rounded to whole elements.
+  const double scaled = scale * in_size;
+  const double exact_size = std::abs(scaled - out_size) < 1e-5 * out_size ? out_size : scaled;
   const double half_pixel = (x + 0.5) / scale - 0.5;
   switch (options.coordinate) {
     case Coordinate::half_pixel: return half_pixel;
     case Coordinate::half_pixel_symmetric:
-      return in_size / 2 * (1 - out_size / (scale * in_size)) + half_pixel;
+      return in_size / 2 * (1 - out_size / exact_size) + half_pixel;
     case Coordinate::pytorch_half_pixel: return out > 1 ? half_pixel : 0;
-    case Coordinate::align_corners: return out > 1 ? x * (in_size - 1) / (out_size - 1) : 0;
+    case Coordinate::align_corners:
+      return exact_size > 1 ? x * (in_size - 1) / (exact_size - 1) : 0;
     case Coordinate::asymmetric: return x / scale;
     case Coordinate::tf_crop_and_resize: break;
   }
