@@ -21,12 +21,13 @@ void check(dnnl_status_t status, std::string_view what) {
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(std::vector<KernelBuilder::Slot> slots, std::vector<KernelBuilder::Stage> stages,
-                  std::int64_t scratch_bytes, int thread_limit, std::string name)
+                  std::int64_t scratch_bytes, int threads, bool is_limited, std::string name)
       : slots_(std::move(slots)),
         stages_(std::move(stages)),
         stream_(cpu_engine()),
         scratch_bytes_(scratch_bytes),
-        thread_limit_(thread_limit),
+        threads_(threads),
+        is_limited_(is_limited),
         name_(std::move(name)) {}
 
   void run(std::byte* const* operands, std::byte* scratch) override {
@@ -37,15 +38,16 @@ class PrimitiveKernel final : public Kernel {
         slot.address = address;
       }
     }
-    if (thread_limit_ == 0) {
+    if (is_limited_) {
+      const ThreadLimit limit(threads_);
       execute();
     } else {
-      const ThreadLimit limit(thread_limit_);
       execute();
     }
   }
 
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
+  int threads() const override { return threads_; }
   std::string_view name() const override { return name_; }
 
  private:
@@ -62,7 +64,8 @@ class PrimitiveKernel final : public Kernel {
   std::vector<KernelBuilder::Stage> stages_;
   dnnl::stream stream_;
   std::int64_t scratch_bytes_;
-  int thread_limit_;  // 0: the caller's setting is right
+  int threads_;
+  bool is_limited_;  // to fewer threads than the caller has set
   std::string name_;
 };
 
@@ -203,8 +206,7 @@ std::unique_ptr<Kernel> KernelBuilder::finish(std::string name) {
     name += "+reorder";
   }
   return std::make_unique<PrimitiveKernel>(std::move(slots_), std::move(stages_), scratch_bytes_,
-                                           threads_ == device_threads_ ? 0 : threads_,
-                                           std::move(name));
+                                           threads_, threads_ != device_threads_, std::move(name));
 }
 
 namespace detail {

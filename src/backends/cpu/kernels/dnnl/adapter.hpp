@@ -115,6 +115,18 @@ class KernelBuilder {
   int device_threads_;
 };
 
+/// A kernel of one primitive that reads operand 0 and writes operand 1 (a call of one input).
+template <class Primitive>
+std::unique_ptr<Kernel> unary_kernel(const typename Primitive::primitive_desc& desc,
+                                     std::string_view name, int threads,
+                                     const KernelContext& context) {
+  KernelBuilder builder(threads, context.threads);
+  builder.add(Primitive(desc), desc,
+              {{DNNL_ARG_SRC, builder.operand(0, desc.src_desc())},
+               {DNNL_ARG_DST, builder.operand(1, desc.dst_desc())}});
+  return builder.finish("onednn:" + std::string(name) + ":" + implementation_of(desc));
+}
+
 /// Calls `make(call, context)`, which returns a kernel or throws Refused, dnnl::error or Error.
 template <auto make>
 KernelOffer offer_with(const OpCall& call, const KernelContext& context);

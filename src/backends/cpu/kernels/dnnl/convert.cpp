@@ -7,18 +7,6 @@
 namespace tilemesh::cpu::onednn {
 namespace {
 
-/// An element type of the same size whose reorder moves bits and changes none.
-DType carrier_of(DType dtype) {
-  switch (size_of(dtype)) {
-    case 1: return DType::u8;
-    case 4: return DType::i32;
-    default: break;
-  }
-  // bf16 is the only type of two bytes that is moved without a detour over f32.
-  require(dtype == DType::bf16, fmt::format("oneDNN doesn't move {}", to_string(dtype)));
-  return dtype;
-}
-
 bool is_exact_pair(DType from, DType to) {
   return (from == DType::f32 && to == DType::bf16) || (from == DType::bf16 && to == DType::f32);
 }

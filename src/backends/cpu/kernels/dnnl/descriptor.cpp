@@ -107,6 +107,17 @@ dnnl::memory::data_type data_type(DType dtype) {
   }
 }
 
+DType carrier_of(DType dtype) {
+  switch (size_of(dtype)) {
+    case 1: return DType::u8;
+    case 4: return DType::i32;
+    default: break;
+  }
+  // bf16 is the only type of two bytes that is moved without a detour over f32.
+  require(dtype == DType::bf16, fmt::format("oneDNN doesn't move {}", to_string(dtype)));
+  return dtype;
+}
+
 dnnl::memory::dims dims_of(const Shape& shape) {
   return {shape.begin(), shape.end()};
 }

@@ -15,6 +15,10 @@ namespace tilemesh::cpu::onednn {
 /// f32, f16, bf16, i32, i8, u8; bool as u8.
 dnnl::memory::data_type data_type(DType dtype);
 
+/// An element type of the same size that oneDNN moves without changing a bit; throws Refused if
+/// there is none.
+DType carrier_of(DType dtype);
+
 /// The descriptor of a shard; rank 0 becomes one dim of size 1.
 dnnl::memory::desc describe(DType dtype, const Shape& shape, const Layout& layout);
 dnnl::memory::desc describe(const OperandType& operand);

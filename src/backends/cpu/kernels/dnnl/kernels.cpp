@@ -5,6 +5,8 @@
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/convert.hpp"
 #include "backends/cpu/kernels/dnnl/matmul.hpp"
+#include "backends/cpu/kernels/dnnl/movement.hpp"
+#include "backends/cpu/kernels/dnnl/norm.hpp"
 #include "backends/cpu/kernels/dnnl/pool.hpp"
 
 namespace tilemesh::cpu::onednn {
@@ -12,13 +14,20 @@ namespace {
 
 constexpr OpKernel kKernels[] = {
     {"average_pool", {"onednn:pool", offer_with<make_average_pool>}},
+    {"batch_normalization", {"onednn:batch_normalization", offer_with<make_batch_normalization>}},
+    {"concat", {"onednn:concat", offer_with<make_concat>}},
     {"conv", {"onednn:conv", offer_with<make_conv>}},
     {"conv_transpose", {"onednn:conv_transpose", offer_with<make_conv_transpose>}},
     {"convert", {"onednn:reorder", offer_with<make_convert>}},
     {"global_average_pool", {"onednn:pool", offer_with<make_global_average_pool>}},
     {"global_max_pool", {"onednn:pool", offer_with<make_global_max_pool>}},
+    {"layer_normalization", {"onednn:layer_normalization", offer_with<make_layer_normalization>}},
+    {"log_softmax", {"onednn:log_softmax", offer_with<make_log_softmax>}},
+    {"lrn", {"onednn:lrn", offer_with<make_lrn>}},
     {"matmul", {"onednn:matmul", offer_with<make_matmul>}},
     {"max_pool", {"onednn:pool", offer_with<make_max_pool>}},
+    {"resize", {"onednn:resize", offer_with<make_resize>}},
+    {"softmax", {"onednn:softmax", offer_with<make_softmax>}},
 };
 
 /// The ops that compute with weights and take an epilogue.

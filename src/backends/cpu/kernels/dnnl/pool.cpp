@@ -1,7 +1,5 @@
 #include "backends/cpu/kernels/dnnl/pool.hpp"
 
-#include <fmt/format.h>
-
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
 
@@ -46,11 +44,7 @@ std::unique_ptr<Kernel> make_pool(const OpCall& call, const KernelContext& conte
       window.kernel, window.dilations, window.pads_begin, window.pads_end);
   const dnnl::pooling_v2_forward::primitive_desc primitive(desc, attributes_with(), cpu_engine());
   refuse_reference(primitive);
-  KernelBuilder builder(threads, context.threads);
-  builder.add(dnnl::pooling_v2_forward(primitive), primitive,
-              {{DNNL_ARG_SRC, builder.operand(0, primitive.src_desc())},
-               {DNNL_ARG_DST, builder.operand(1, primitive.dst_desc())}});
-  return builder.finish(fmt::format("onednn:pool:{}", implementation_of(primitive)));
+  return unary_kernel<dnnl::pooling_v2_forward>(primitive, "pool", threads, context);
 }
 
 Window window_of(const OpCall& call) {

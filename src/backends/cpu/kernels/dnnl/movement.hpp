@@ -1,0 +1,12 @@
+#pragma once
+
+#include "backends/cpu/kernels/dnnl/adapter.hpp"
+
+namespace tilemesh::cpu::onednn {
+
+std::unique_ptr<Kernel> make_concat(const OpCall& call, const KernelContext& context);
+/// The resizes of images whose rule is oneDNN's: linear with half-pixel centres, nearest wherever
+/// both choose the same elements.
+std::unique_ptr<Kernel> make_resize(const OpCall& call, const KernelContext& context);
+
+}  // namespace tilemesh::cpu::onednn
