@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "programs.hpp"
+#include "end_to_end/programs.hpp"
 
 namespace tilemesh {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "programs.hpp"
+#include "end_to_end/programs.hpp"
 
 namespace user {
 namespace {

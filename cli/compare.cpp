@@ -1,0 +1,122 @@
+#include "compare.hpp"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include <fmt/format.h>
+
+#include "tilemesh/types/dtype_traits.hpp"
+
+namespace tilemesh::cli {
+namespace {
+
+template <class T>
+T element(const HostArray& array, std::int64_t index) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return array.bytes[static_cast<std::size_t>(index)] != std::byte{0};
+  } else {
+    T value;
+    std::memcpy(&value, array.bytes.data() + static_cast<std::size_t>(index) * sizeof(T),
+                sizeof(T));
+    return value;
+  }
+}
+
+template <class T>
+double to_double(T value) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return static_cast<double>(static_cast<float>(value));
+  } else {
+    return static_cast<double>(value);
+  }
+}
+
+struct Difference {
+  double absolute = 0;
+  bool within = true;
+};
+
+Difference difference_of_floats(double got, double expected, const Tolerance& tolerance) {
+  if (got == expected || (std::isnan(got) && std::isnan(expected))) {
+    return {};
+  }
+  if (!std::isfinite(got) || !std::isfinite(expected)) {
+    return {std::numeric_limits<double>::infinity(), false};
+  }
+  const double error = std::abs(got - expected);
+  return {error, error <= tolerance.absolute + tolerance.relative * std::abs(expected)};
+}
+
+template <class T>
+Difference difference(T got, T expected, const Tolerance& tolerance) {
+  if constexpr (std::is_integral_v<T>) {
+    if (got == expected) {
+      return {};
+    }
+    // Neighbours near 2^63 are one double, but they differ.
+    return {std::max(1.0, std::abs(to_double(got) - to_double(expected))), false};
+  } else {
+    return difference_of_floats(to_double(got), to_double(expected), tolerance);
+  }
+}
+
+std::string index_text(const Shape& shape, std::int64_t at) {
+  std::string text;
+  for (int dim = shape.rank(); dim-- > 0;) {
+    text = fmt::format("{}{}{}", at % shape[dim], text.empty() ? "" : ",", text);
+    at /= shape[dim];
+  }
+  return "[" + text + "]";
+}
+
+template <class T>
+Comparison compare_elements(const HostArray& got, const HostArray& expected,
+                            const Tolerance& tolerance) {
+  Comparison result;
+  const std::int64_t count = expected.shape.element_count();
+  std::int64_t wrong = 0;
+  std::int64_t worst = -1;
+  double worst_error = -1;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const T want = element<T>(expected, i);
+    const Difference found = difference(element<T>(got, i), want, tolerance);
+    if (found.absolute > 0) {
+      const double scale = std::abs(to_double(want));
+      result.max_error = std::max(result.max_error, found.absolute);
+      result.max_relative_error =
+          std::max(result.max_relative_error,
+                   scale > 0 ? found.absolute / scale : std::numeric_limits<double>::infinity());
+    }
+    if (!found.within) {
+      ++wrong;
+      if (found.absolute > worst_error) {
+        worst_error = found.absolute;
+        worst = i;
+      }
+    }
+  }
+  if (wrong > 0) {
+    result.equal = false;
+    result.reason =
+        fmt::format("{} of {} elements differ, worst at {}: got {}, expected {}", wrong, count,
+                    index_text(expected.shape, worst), to_double(element<T>(got, worst)),
+                    to_double(element<T>(expected, worst)));
+  }
+  return result;
+}
+
+}  // namespace
+
+Comparison compare(const HostArray& got, const HostArray& expected, const Tolerance& tolerance) {
+  if (got.dtype != expected.dtype || !(got.shape == expected.shape)) {
+    return {false, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+            fmt::format("it is {}, expected is {}", to_string(got), to_string(expected))};
+  }
+  return visit_dtype(got.dtype, [&](auto type) {
+    return compare_elements<typename decltype(type)::type>(got, expected, tolerance);
+  });
+}
+
+}  // namespace tilemesh::cli

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+
+#include "arrays.hpp"
+
+namespace tilemesh::cli {
+
+/// Two floats are equal if |got - expected| <= absolute + relative * |expected|; NaN equals NaN, an
+/// infinity only itself. The defaults are those of the ONNX backend tests. Integers and bools must
+/// be the same.
+struct Tolerance {
+  double relative = 1e-3;
+  double absolute = 1e-7;
+};
+
+struct Comparison {
+  bool equal = true;
+  double max_error = 0;  ///< largest absolute error; infinite where one of two isn't finite
+  double max_relative_error = 0;
+  std::string reason;  ///< if not equal: what differs, and where it is worst
+};
+
+/// Shapes and dtypes have to be the same too.
+Comparison compare(const HostArray& got, const HostArray& expected, const Tolerance& tolerance);
+
+}  // namespace tilemesh::cli

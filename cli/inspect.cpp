@@ -1,0 +1,273 @@
+// tilemesh inspect BINARY.tmb
+
+#include <algorithm>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "tilemesh/program/binary.hpp"
+
+#include "command.hpp"
+#include "describe.hpp"
+#include "table.hpp"
+#include "target_json.hpp"
+#include "terminal.hpp"
+
+namespace tilemesh::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string binary;
+  std::string program;
+  bool json = false;
+};
+
+std::string kind_of_output(const Program& program, const ProgramOutput& output) {
+  if (output.alias < 0) {
+    return "output";
+  }
+  return fmt::format("output, in place of {}",
+                     program.inputs[static_cast<std::size_t>(output.alias)].name);
+}
+
+std::string operand_text(const Program& program, std::uint32_t value) {
+  return value == ProgramOp::kAbsent ? "-" : type_text(program.values[value].spec);
+}
+
+/// "f32[2,3], f32[3] -> f32[2,3]", or where a jump leads.
+std::string operands_text(const Program& program, const ProgramOp& op) {
+  if (op.kind == ProgramOp::Kind::fail) {
+    return op.message;
+  }
+  if (op.kind != ProgramOp::Kind::call) {
+    return fmt::format("to op {}", op.target);
+  }
+  std::string text;
+  for (const std::uint32_t input : op.inputs) {
+    text += (text.empty() ? "" : ", ") + operand_text(program, input);
+  }
+  text += " ->";
+  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+    text += (i == 0 ? " " : ", ") + operand_text(program, op.outputs[i]);
+  }
+  return text;
+}
+
+std::string op_text(const ProgramOp& op) {
+  switch (op.kind) {
+    case ProgramOp::Kind::jump: return "jump";
+    case ProgramOp::Kind::jump_if_false: return "jump if false";
+    case ProgramOp::Kind::fail: return "fail";
+    case ProgramOp::Kind::call: break;
+  }
+  return op.epilogue.empty() ? op.op : fmt::format("{} {}", op.op, to_string(op.epilogue));
+}
+
+Json to_json(const Program& program, const ProgramOp& op) {
+  Json json;
+  json["op"] = op.kind == ProgramOp::Kind::call ? op.op : op_text(op);
+  json["name"] = op.name;
+  if (!op.epilogue.empty()) {
+    json["epilogue"] = to_string(op.epilogue);
+  }
+  json["implementation"] = op.implementation;
+  json["operands"] = operands_text(program, op);
+  return json;
+}
+
+Json to_json(const SpaceUse& use) {
+  return {{"space", std::string(to_string(use.space))},
+          {"constants_bytes", use.constants},
+          {"inputs_bytes", use.inputs},
+          {"outputs_bytes", use.outputs},
+          {"workspace_bytes", use.workspace},
+          {"workspace_without_reuse_bytes", use.unshared},
+          {"total_bytes", use.total()}};
+}
+
+Json to_json(const Program& program) {
+  Json json;
+  json["name"] = program.name;
+  json["mesh"] = program.mesh.to_string();
+  json["inputs"] = Json::array();
+  for (const ProgramInput& input : program.inputs) {
+    Json entry = {{"name", input.name}, {"kind", std::string(to_string(input.kind))}};
+    entry.update(spec_json(program.values[input.value].spec));
+    json["inputs"].push_back(entry);
+  }
+  json["outputs"] = Json::array();
+  for (const ProgramOutput& output : program.outputs) {
+    Json entry = {{"name", output.name}};
+    if (output.alias >= 0) {
+      entry["alias"] = program.inputs[static_cast<std::size_t>(output.alias)].name;
+    }
+    entry.update(spec_json(program.values[output.value].spec));
+    json["outputs"].push_back(entry);
+  }
+  json["ops"] = Json::array();
+  for (const ProgramOp& op : program.ops) {
+    json["ops"].push_back(to_json(program, op));
+  }
+  json["parameters"] = Json::array();
+  for (const ProgramConstant& constant : program.constants) {
+    const ProgramValue& value = program.values[constant.value];
+    Json entry = {{"name", value.name}, {"offset", constant.offset}, {"bytes", constant.bytes}};
+    entry.update(spec_json(value.spec));
+    json["parameters"].push_back(entry);
+  }
+  json["memory"] = Json::array();
+  for (const SpaceUse& use : memory_plan(program)) {
+    json["memory"].push_back(to_json(use));
+  }
+  return json;
+}
+
+Json to_json(const Binary& binary, const Options& options) {
+  Json json;
+  json["file"] = options.binary;
+  json["constants_bytes"] = binary.constants().size();
+  json["target"] = target_json(binary.target());
+  json["metadata"] = binary.metadata();
+  json["programs"] = Json::array();
+  for (const Program& program : binary.programs()) {
+    if (options.program.empty() || program.name == options.program) {
+      json["programs"].push_back(to_json(program));
+    }
+  }
+  return json;
+}
+
+void print_arguments(const Program& program) {
+  Table table({"argument", "kind", "type", "layout", "placement", "space", "bytes a device"});
+  const auto add = [&](const std::string& name, const std::string& kind, const TensorSpec& spec) {
+    table.add({name, kind, type_text(spec), layout_text(spec), placement_text(spec),
+               std::string(to_string(spec.space)), fmt::format("{}", spec.bytes_per_device())});
+  };
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    add(program.inputs[i].name, std::string(to_string(program.inputs[i].kind)),
+        program.input_spec(i));
+  }
+  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+    add(program.outputs[i].name, kind_of_output(program, program.outputs[i]),
+        program.output_spec(i));
+  }
+  print("\n" + table.to_string());
+}
+
+void print_ops(const Program& program) {
+  Table table({"#", "op", "name", "operands", "implementation"});
+  for (std::size_t i = 0; i < program.ops.size(); ++i) {
+    const ProgramOp& op = program.ops[i];
+    table.add({fmt::format("{}", i), op_text(op), op.name, operands_text(program, op),
+               op.implementation});
+  }
+  if (!table.empty()) {
+    print("\n" + table.to_string());
+  }
+}
+
+/// The largest, and the sum of the rest.
+void print_parameters(const Program& program) {
+  constexpr std::size_t kShown = 10;
+  std::vector<ProgramConstant> constants = program.constants;
+  std::stable_sort(constants.begin(), constants.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  if (constants.empty()) {
+    return;
+  }
+  Table table({"parameter", "type", "layout", "bytes"});
+  std::uint64_t rest = 0;
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    const ProgramValue& value = program.values[constants[i].value];
+    if (i >= kShown) {
+      rest += constants[i].bytes;
+      continue;
+    }
+    table.add({value.name, type_text(value.spec), layout_text(value.spec),
+               fmt::format("{}", constants[i].bytes)});
+  }
+  if (constants.size() > kShown) {
+    table.add(
+        {fmt::format("and {} more", constants.size() - kShown), "", "", fmt::format("{}", rest)});
+  }
+  print("\n" + table.to_string());
+}
+
+void print_memory(const Program& program) {
+  Table table(
+      {"bytes a device", "constants", "inputs", "outputs", "workspace", "without reuse", "total"});
+  for (const SpaceUse& use : memory_plan(program)) {
+    const auto number = [](std::int64_t bytes) {
+      return fmt::format("{}", bytes);
+    };
+    table.add({std::string(to_string(use.space)), number(use.constants), number(use.inputs),
+               number(use.outputs), number(use.workspace), number(use.unshared),
+               number(use.total())});
+  }
+  if (!table.empty()) {
+    print("\n" + table.to_string());
+  }
+}
+
+void print_program(const Program& program) {
+  print(fmt::format("\nprogram {} on mesh {}: {} inputs, {} outputs, {} ops, {} parameters\n",
+                    printable(program.name), program.mesh.to_string(), program.inputs.size(),
+                    program.outputs.size(), program.ops.size(), program.constants.size()));
+  print_arguments(program);
+  print_ops(program);
+  print_parameters(program);
+  print_memory(program);
+}
+
+void print_binary(const Binary& binary, const Options& options) {
+  const TargetInfo& target = binary.target();
+  print(fmt::format("{}: {} programs, {} of constants\n", printable(options.binary),
+                    binary.program_count(),
+                    format_bytes(static_cast<std::int64_t>(binary.constants().size()))));
+  print(printable(fmt::format("compiled for {}: {}, {} cores, {} threads a device, {}\n",
+                              target.backend, target.processor, target.cores,
+                              target.threads_per_device, fmt::join(target.features, " "))));
+  Table metadata({"metadata", "value"});
+  for (const auto& [key, value] : binary.metadata()) {
+    metadata.add({key, value});
+  }
+  if (!metadata.empty()) {
+    print("\n" + metadata.to_string());
+  }
+  for (const Program& program : binary.programs()) {
+    if (options.program.empty() || program.name == options.program) {
+      print_program(program);
+    }
+  }
+}
+
+void run(const Options& options) {
+  const Binary binary = Binary::load(options.binary);
+  if (!options.program.empty()) {
+    binary.program(options.program);  // throws, naming what there is
+  }
+  if (options.json) {
+    print(to_json(binary, options).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else {
+    print_binary(binary, options);
+  }
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Outcome& /*outcome*/) {
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show programs, arguments, ops, parameters and the memory plan of a binary");
+  command->add_option("BINARY", options->binary, "The binary")->required()->type_name("FILE.tmb");
+  command->add_option("--program", options->program, "Only this program")->type_name("NAME");
+  command->add_flag("--json", options->json, "Print JSON");
+  command->callback([options] { run(*options); });
+}
+
+}  // namespace tilemesh::cli

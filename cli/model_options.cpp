@@ -1,0 +1,263 @@
+#include "model_options.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tilemesh/base/error.hpp"
+#include "tilemesh/device/backend.hpp"
+
+#include "command.hpp"
+#include "npy.hpp"
+#include "target_json.hpp"
+
+namespace tilemesh::cli {
+namespace {
+
+using Inputs = std::vector<OnnxInputInfo>;
+
+std::int64_t parse_number(std::string_view text, std::string_view what) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    throw UsageError(fmt::format("{}: \"{}\" is no size", what, text));
+  }
+  return value;
+}
+
+/// "1,3,48,320"; an empty text is a scalar.
+Shape parse_shape(std::string_view text, std::string_view what) {
+  std::vector<std::int64_t> sizes;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    sizes.push_back(parse_number(text.substr(0, comma), what));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  try {
+    return Shape(std::span<const std::int64_t>(sizes));
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("{}: {}", what, error.what()));
+  }
+}
+
+void repeated(CLI::App& app, const std::string& name, std::vector<std::string>& into,
+              const std::string& type, const std::string& help) {
+  app.add_option(name, into, help)->type_name(type)->allow_extra_args(false);
+}
+
+/// Names that at least one model knows; `what` is said when none does.
+void check_known(const std::string& name, const std::set<std::string>& known,
+                 std::string_view option, std::string_view what) {
+  if (known.count(name) == 0) {
+    throw UsageError(fmt::format("{} {}: no model has a {} \"{}\"; there is \"{}\"", option, name,
+                                 what, name, fmt::join(known, "\", \"")));
+  }
+}
+
+/// The options that are about ONNX, read; names that no model has are refused.
+OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& inputs,
+                              const Inputs& all) {
+  std::set<std::string> names;
+  std::set<std::string> symbols;
+  for (const OnnxInputInfo& input : all) {
+    names.insert(input.name);
+    for (const std::string& dim : input.dims) {
+      const bool is_symbol = dim != "?" && dim.find_first_not_of("0123456789") != std::string::npos;
+      if (is_symbol) {
+        symbols.insert(dim);
+      }
+    }
+  }
+  OnnxOptions result;
+  for (const std::string& text : options.dims) {
+    const auto [name, value] = split_pair(text, "--dim");
+    check_known(name, symbols, "--dim", "symbolic dim");
+    result.dims[name] = parse_number(value, "--dim " + text);
+  }
+  for (const std::string& text : options.shapes) {
+    const auto [name, value] = split_pair(text, "--shape");
+    check_known(name, names, "--shape", "input");
+    result.shapes[name] = parse_shape(value, "--shape " + text);
+  }
+  for (const auto& [name, array] : read_named_arrays(options.values, "--value")) {
+    check_known(name, names, "--value", "input");
+    result.values[name] = to_constant(array);
+  }
+  for (const auto& [name, array] : inputs) {
+    if (names.count(name) == 0) {
+      throw Error(ErrorCode::not_found, fmt::format("no model has an input \"{}\"; there is \"{}\"",
+                                                    name, fmt::join(names, "\", \"")));
+    }
+  }
+  return result;
+}
+
+/// What of the options is about this model, and the arrays at hand for it.
+OnnxOptions options_for(const Inputs& model, const OnnxOptions& all, const NamedArrays& inputs) {
+  OnnxOptions result;
+  result.dims = all.dims;
+  for (const OnnxInputInfo& input : model) {
+    if (const auto shape = all.shapes.find(input.name); shape != all.shapes.end()) {
+      result.shapes.insert(*shape);
+    }
+    if (const auto value = all.values.find(input.name); value != all.values.end()) {
+      result.values.insert(*value);
+    }
+    const auto array = inputs.find(input.name);
+    if (array == inputs.end() || result.values.count(input.name) != 0) {
+      continue;
+    }
+    if (input.value_needed) {
+      result.values[input.name] = to_constant(array->second);
+    } else {
+      result.shapes.emplace(input.name, array->second.shape);
+    }
+  }
+  return result;
+}
+
+CompileOptions read_compile_options(const ModelOptions& options, Progress& progress) {
+  CompileOptions result;
+  result.mesh = options.mesh.shape().value_or(MeshShape{1, 1});
+  for (const std::string& text : options.spaces) {
+    const auto [name, space] = split_pair(text, "--space");
+    try {
+      result.spaces[name] = parse_space(space);
+    } catch (const Error& error) {
+      throw UsageError(fmt::format("--space {}: {}", text, error.what()));
+    }
+  }
+  for (const std::string& text : options.shards) {
+    const auto [name, dim] = split_pair(text, "--shard");
+    const std::int64_t number = parse_number(dim, "--shard " + text);
+    if (number >= kMaxRank) {
+      throw UsageError(fmt::format("--shard {}: a tensor has at most {} dims", text, kMaxRank));
+    }
+    result.shards[name] = static_cast<int>(number);
+  }
+  for (const std::string& text : options.states) {
+    result.states.insert(split_pair(text, "--state"));
+  }
+  result.progress = [&progress](std::string_view stage, double done) {
+    progress.show(stage, done);
+  };
+  return result;
+}
+
+std::unique_ptr<Target> read_target(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  if (!file.is_open() || file.bad()) {
+    throw Error(ErrorCode::io, fmt::format("can't read the target \"{}\"", path.string()));
+  }
+  const TargetInfo info = parse_target(text, path.string());
+  return find_backend(info.backend).target(info);
+}
+
+void check_program_names(const std::vector<std::filesystem::path>& models) {
+  std::set<std::string> names;
+  for (const std::filesystem::path& model : models) {
+    if (!names.insert(model.stem().string()).second) {
+      throw UsageError(
+          fmt::format("two models are named \"{}\", and programs are named after "
+                      "their files: rename one",
+                      model.stem().string()));
+    }
+  }
+}
+
+}  // namespace
+
+std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view option) {
+  const std::size_t sign = text.find('=');
+  if (sign == std::string::npos || sign == 0) {
+    throw UsageError(fmt::format("{} {}: should be NAME=VALUE", option, text));
+  }
+  return {text.substr(0, sign), text.substr(sign + 1)};
+}
+
+MeshShape parse_mesh(const std::string& text) {
+  try {
+    return MeshShape::parse(text);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--mesh {}: {}", text, error.what()));
+  }
+}
+
+NamedArrays read_named_arrays(const std::vector<std::string>& pairs, std::string_view option) {
+  NamedArrays arrays;
+  for (const std::string& text : pairs) {
+    const auto [name, file] = split_pair(text, option);
+    if (!arrays.emplace(name, read_npy(file)).second) {
+      throw UsageError(fmt::format("{} {}: \"{}\" is given twice", option, text, name));
+    }
+  }
+  return arrays;
+}
+
+void MeshChoice::add_to(CLI::App& app) {
+  app.add_option("--mesh", mesh, "Shape of the mesh of devices, like 1x2 (1x1)")->type_name("RxC");
+  app.add_option("--threads-per-device", threads_per_device,
+                 "Threads of each device (0: the cores that the process may use, divided evenly)")
+      ->check(CLI::Range(0, 1024));
+}
+
+std::optional<MeshShape> MeshChoice::shape() const {
+  return mesh.empty() ? std::nullopt : std::optional(parse_mesh(mesh));
+}
+
+void ModelOptions::add_to(CLI::App& app) {
+  repeated(app, "--dim", dims, "NAME=N", "Size of a symbolic dim; may be repeated");
+  repeated(app, "--shape", shapes, "INPUT=N,N,...", "Whole shape of an input; may be repeated");
+  repeated(app, "--value", values, "INPUT=FILE.npy",
+           "Fix an input to a value, so that it is no input any more; may be repeated");
+  repeated(app, "--space", spaces, "NAME=host|dram|l1",
+           "Where an input or output lives; may be repeated");
+  repeated(app, "--shard", shards, "INPUT=DIM",
+           "Cut an input along a dim over the devices; may be repeated");
+  repeated(app, "--state", states, "INPUT=OUTPUT",
+           "An input kept on the mesh, and the output that replaces it; may be repeated");
+  app.add_option("--target", target_file, "Machine to compile for, as saved by `tilemesh query`")
+      ->type_name("FILE");
+  mesh.add_to(app);
+}
+
+Binary compile_models(const std::vector<std::filesystem::path>& models, const ModelOptions& options,
+                      const NamedArrays& inputs, Progress& progress) {
+  check_program_names(models);
+  CompileOptions compile_options = read_compile_options(options, progress);
+  std::vector<Inputs> model_inputs;
+  Inputs all;
+  for (const std::filesystem::path& model : models) {
+    model_inputs.push_back(onnx_inputs(model));
+    all.insert(all.end(), model_inputs.back().begin(), model_inputs.back().end());
+  }
+  const OnnxOptions onnx_options = read_onnx_options(options, inputs, all);
+  std::vector<Graph> graphs;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    progress.show("importing " + models[i].filename().string(),
+                  0.2 * static_cast<double>(i) / static_cast<double>(models.size()));
+    OnnxOptions own = options_for(model_inputs[i], onnx_options, inputs);
+    own.name = models[i].stem().string();
+    graphs.push_back(import_onnx(models[i], own));
+  }
+  std::unique_ptr<Target> target;
+  if (options.target_file.empty()) {
+    compile_options.target =
+        &default_target(compile_options.mesh.device_count(), options.mesh.threads_per_device);
+  } else {
+    target = read_target(options.target_file);
+    compile_options.target = target.get();
+  }
+  Binary binary = compile(std::move(graphs), compile_options);
+  progress.clear();
+  return binary;
+}
+
+}  // namespace tilemesh::cli
