@@ -1,6 +1,6 @@
 #include "convert.hpp"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -69,7 +69,7 @@ auto widen(S value) {
   if constexpr (kIsSmallFloat<S>) {
     return static_cast<float>(value);
   } else if constexpr (std::is_same_v<S, Truth>) {
-    return static_cast<std::uint8_t>(static_cast<std::uint8_t>(value) != 0);
+    return std::min(static_cast<std::uint8_t>(value), std::uint8_t{1});  // as bool, but vectorized
   } else {
     return value;
   }
@@ -95,14 +95,43 @@ T convert(S value) {
 }
 
 template <class S, class T>
+[[gnu::always_inline]] inline void run_loop(const std::byte* source, std::byte* target,
+                                            std::int64_t count) {
+  const auto* __restrict from = reinterpret_cast<const S*>(source);
+  auto* __restrict to = reinterpret_cast<T*>(target);
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = convert<S, T>(from[i]);
+}
+
+template <class S, class T>
 void run(const std::byte* source, std::byte* target, std::int64_t count) {
+  run_loop<S, T>(source, target, count);
+}
+
+#if defined(__x86_64__)
+/// The same loop for vectors of twice the size.
+template <class S, class T>
+[[gnu::target("avx2")]] void run_avx2(const std::byte* source, std::byte* target,
+                                      std::int64_t count) {
+  run_loop<S, T>(source, target, count);
+}
+#endif
+
+template <class T>
+void run_copy(const std::byte* source, std::byte* target, std::int64_t count) {
+  std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(T));
+}
+
+template <class S, class T>
+ConvertRun pick_run() {
   if constexpr (std::is_same_v<S, T>) {
-    std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(S));
+    return run_copy<T>;
   } else {
-    const auto* __restrict from = reinterpret_cast<const S*>(source);
-    auto* __restrict to = reinterpret_cast<T*>(target);
-    for (std::int64_t i = 0; i < count; ++i)
-      to[i] = convert<S, T>(from[i]);
+#if defined(__x86_64__)
+    static const bool has_avx2 = __builtin_cpu_supports("avx2") != 0;
+    if (has_avx2) return run_avx2<S, T>;
+#endif
+    return run<S, T>;
   }
 }
 
@@ -111,7 +140,7 @@ void run(const std::byte* source, std::byte* target, std::int64_t count) {
 ConvertRun convert_run(DType source, DType target) {
   return visit_dtype(source, [&](auto from) {
     return visit_dtype(target, [&](auto to) -> ConvertRun {
-      return run<Stored<typename decltype(from)::type>, Stored<typename decltype(to)::type>>;
+      return pick_run<Stored<typename decltype(from)::type>, Stored<typename decltype(to)::type>>();
     });
   });
 }
