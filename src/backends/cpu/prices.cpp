@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kLaunch = 0.5e-6;            // of any kernel
 constexpr double kFlopsPerLane = 13e9;        // two multiply-adds a cycle at some 3.3 GHz
-constexpr double kCoreBytesPerSecond = 12e9;  // read and written, from and to a cache or memory
+constexpr double kCoreBytesPerSecond = 25e9;  // read and written, from and to a cache or memory
 
 double bytes_of(const OpCall& call) {
   std::int64_t sum = 0;

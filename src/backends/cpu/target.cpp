@@ -37,9 +37,10 @@ struct Efficiency {
 };
 constexpr Efficiency kEfficiencies[] = {
     {"jit_dw", 0.4}, {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85}, {"brgconv", 0.82},
-    {"gemm:", 0.3},  {":jit", 0.88},      {"brg:", 0.85},
+    {"gemm:", 0.25}, {":jit", 0.88},      {"brg:", 0.85},
 };
-constexpr double kUsualEfficiency = 0.3;
+constexpr double kUsualEfficiency = 0.25;
+constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
 constexpr double kReferenceEfficiency = 0.0003;
 
 double efficiency_of(std::string_view implementation) {
@@ -65,6 +66,11 @@ double padding_factor(const OperandType& operand) {
              : static_cast<double>(operand.layout.element_count(operand.shape)) / elements;
 }
 
+/// Processors that split a 512-bit operation in two lose little with 256-bit ones, and pad less.
+double narrow_share(const TargetInfo& info) {
+  return info.processor.find("AMD") != std::string::npos ? 0.96 : 0.5;
+}
+
 bool has_zero_size(const OpCall& call) {
   const auto is_empty = [](const OperandType& type) {
     return type.present && type.shape.element_count() == 0;
@@ -78,6 +84,7 @@ class CpuTarget final : public Target {
       : info_(std::move(info)),
         prices_(info_),
         isa_(isa_of(info_)),
+        narrow_share_(narrow_share(info_)),
         is_this_machine_(isa_ == isa_of_this_machine()) {}
 
   const TargetInfo& info() const override { return info_; }
@@ -158,15 +165,32 @@ class CpuTarget final : public Target {
     Layout target;
   };
   std::vector<ImageLayouts> image_layouts(const OpCall& call) const {
-    const int rank = call.outputs[0].shape.rank();
-    const Layout blocked = Layout::blocked(1, isa_.vector_floats);
-    const Layout last = Layout::channels_last(rank);
-    const std::int64_t channels = call.inputs[0].shape[1];
-    std::vector<ImageLayouts> list{{blocked, blocked}, {last, last}, {{}, {}}};
-    if (channels < isa_.vector_floats) {
-      list.insert(list.begin(), {{}, blocked});
+    constexpr std::int64_t kMostPlainChannels = 4;  // that a first convolution reads well in rows
+    const bool reads_rows = call.inputs[0].shape[1] <= kMostPlainChannels;
+    std::vector<ImageLayouts> list;
+    for (int block = isa_.vector_floats; block >= 8; block /= 2) {
+      const Layout blocked = Layout::blocked(1, block);
+      if (reads_rows) {
+        list.push_back({{}, blocked});
+      }
+      list.push_back({blocked, blocked});
     }
+    const Layout last = Layout::channels_last(call.outputs[0].shape.rank());
+    list.push_back({last, last});
+    list.push_back({{}, {}});
     return list;
+  }
+
+  double convolution_seconds(const OpCall& call, std::string_view implementation) const {
+    double share = efficiency_of(implementation);
+    const bool is_grouped = call.attributes.integer_or("group", 1) > 1;
+    if (is_grouped && implementation.find("gemm:") != std::string_view::npos) {
+      share = kGroupedGemmEfficiency;
+    }
+    if (isa_.vector_floats > 8 && implementation.ends_with(":avx2")) {
+      share *= narrow_share_;
+    }
+    return prices_.compute(onednn::flops_of(call) * padding_factor(call.inputs[1]), share, call);
   }
 
   void add_convolutions(const OpCall& call, std::vector<Candidate>& found) const {
@@ -181,10 +205,8 @@ class CpuTarget final : public Target {
       }
       if (const auto choice = choose_weights(laid_out)) {
         laid_out.inputs[1].layout = choice->layout;
-        const double work = onednn::flops_of(call) * padding_factor(laid_out.inputs[1]);
-        found.push_back(
-            candidate_of(laid_out, choice->implementation,
-                         prices_.compute(work, efficiency_of(choice->implementation), laid_out)));
+        found.push_back(candidate_of(laid_out, choice->implementation,
+                                     convolution_seconds(laid_out, choice->implementation)));
       }
     }
   }
@@ -197,7 +219,7 @@ class CpuTarget final : public Target {
     }
     rows.outputs[0].layout = Layout::rows();
     const double flops = onednn::flops_of(call);
-    const double packing = 2 * static_cast<double>(call.inputs[1].bytes());
+    const double packing = static_cast<double>(call.inputs[1].bytes()) / 2;
     if (onednn::why_not_fused(rows, is_this_machine_).empty()) {
       found.push_back(candidate_of(
           rows, "onednn:matmul",
@@ -271,9 +293,9 @@ class CpuTarget final : public Target {
   std::optional<onednn::ConstantChoice> usual_weights(const OpCall& call) const {
     const bool is_conv = call.def->name == "conv";
     const std::int64_t groups = call.attributes.integer_or("group", 1);
-    const std::int32_t block = isa_.vector_floats;
-    const Layout blocked = Layout::blocked(1, block);
-    if (is_conv && call.outputs[0].layout == blocked) {
+    const auto block = static_cast<std::int32_t>(call.outputs[0].layout.block_of(1));
+    if (is_conv && block > 1) {
+      const Layout blocked = Layout::blocked(1, block);
       if (groups == 1 && call.inputs[0].layout == blocked) {
         return onednn::ConstantChoice{1, Layout({}, {{1, block}, {0, block}}), "onednn:conv:jit"};
       }
@@ -303,6 +325,7 @@ class CpuTarget final : public Target {
   TargetInfo info_;
   Prices prices_;
   Isa isa_;
+  double narrow_share_;  // what kernels of half the vector width reach of the others' speed
   bool is_this_machine_;
 };
 
