@@ -7,6 +7,18 @@ namespace {
 
 constexpr OpKernel kKernels[] = {
     {"map", {"highway:map", offer_map}},
+    {"transpose", {"highway:transpose", offer_transpose}},
+    {"convert", {"highway:convert", offer_convert}},
+    {"reshape", {"highway:reshape", offer_reshape}},
+    {"concat", {"highway:concat", offer_concat}},
+    {"split", {"highway:split", offer_split}},
+    {"slice", {"highway:slice", offer_slice}},
+    {"expand", {"highway:expand", offer_expand}},
+    {"tile", {"highway:tile", offer_tile}},
+    {"pad", {"highway:pad", offer_pad}},
+    {"depth_to_space", {"highway:depth_to_space", offer_depth_to_space}},
+    {"space_to_depth", {"highway:space_to_depth", offer_space_to_depth}},
+    {"gather", {"highway:gather", offer_gather}},
     {"cast", {"highway:cast", offer_cast}},
     {"where", {"highway:where", offer_where}},
     {"identity", {"highway:scalar", offer_scalar}},

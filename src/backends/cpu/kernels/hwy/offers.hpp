@@ -1,5 +1,7 @@
 #pragma once
 
+#include <string>
+
 #include "backends/cpu/kernel_list.hpp"
 
 /// What this folder makes of the ops' calls, or why not: the functions behind its table.
@@ -12,6 +14,21 @@ KernelOffer offer_map(const OpCall& call, const KernelContext& context);
 KernelOffer offer_test(const OpCall& call, const KernelContext& context);
 KernelOffer offer_where(const OpCall& call, const KernelContext& context);
 KernelOffer offer_cast(const OpCall& call, const KernelContext& context);
+
+/// Movement: copies between strided places.
+KernelOffer offer_transpose(const OpCall& call, const KernelContext& context);
+KernelOffer offer_convert(const OpCall& call, const KernelContext& context);
+KernelOffer offer_reshape(const OpCall& call, const KernelContext& context);
+KernelOffer offer_concat(const OpCall& call, const KernelContext& context);
+KernelOffer offer_split(const OpCall& call, const KernelContext& context);
+KernelOffer offer_slice(const OpCall& call, const KernelContext& context);
+KernelOffer offer_expand(const OpCall& call, const KernelContext& context);
+KernelOffer offer_tile(const OpCall& call, const KernelContext& context);
+KernelOffer offer_pad(const OpCall& call, const KernelContext& context);
+KernelOffer offer_depth_to_space(const OpCall& call, const KernelContext& context);
+KernelOffer offer_space_to_depth(const OpCall& call, const KernelContext& context);
+/// Rows picked by indices.
+KernelOffer offer_gather(const OpCall& call, const KernelContext& context);
 
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.

@@ -48,8 +48,12 @@ HWY_INLINE auto power_of_two(D d, VI exponent) {
 template <class D, class V>
 HWY_INLINE V exp(D d, V x) {
   const V clamped = at_most(d, 89.0f, at_least(d, -104.0f, x));
-  const auto q = hn::NearestInt(hn::Mul(clamped, hn::Set(d, 1.44269504088896341f)));
-  const V n = hn::ConvertTo(d, q);
+  // Adding 1.5 * 2^23 leaves the nearest integer in the low bits.
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 12582912.0f);
+  const V shifted = hn::MulAdd(clamped, hn::Set(d, 1.44269504088896341f), magic);
+  const V n = hn::Sub(shifted, magic);
+  const auto q = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
   // ln(2) in two parts, the first short enough that n times it is exact.
   const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
   const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);

@@ -1,0 +1,110 @@
+#include <algorithm>
+#include <array>
+
+#include "nest.hpp"
+#include "offers.hpp"
+#include "region.hpp"
+
+namespace tilemesh::cpu::highway {
+namespace {
+
+/// Copies the input into the middle of the output and one value around it.
+class PadKernel final : public Kernel {
+ public:
+  PadKernel(const OpCall& call, int threads)
+      : threads_(threads), element_bytes_(size_of(call.outputs[0].dtype)) {
+    const Shape& in = call.inputs[0].shape;
+    const Shape& out = call.outputs[0].shape;
+    const auto& pads = call.attributes.integers("pads");
+    Region middle = Region::whole(in);
+    for (std::size_t dim = 0; dim < middle.spans.size(); ++dim) {
+      const int d = static_cast<int>(dim);
+      const std::int64_t begin = pads[dim];
+      const std::int64_t first = std::max<std::int64_t>(begin, 0);
+      const std::int64_t end = std::min(out[d], in[d] + begin);
+      middle.from_start[dim] = first - begin;
+      middle.to_start[dim] = first;
+      middle.spans[dim].size = std::max<std::int64_t>(end - first, 0);
+    }
+    if (std::ranges::any_of(middle.spans, [](const Span& span) { return span.size == 0; })) {
+      add_border(call, Region::whole(out));
+    } else {
+      add_borders(call, middle);
+      middle_.emplace_back(call.inputs[0], call.outputs[0], middle);
+    }
+    has_value_ = call.inputs.size() > 1 && call.inputs[1].present;
+    output_place_ = call.inputs.size();
+    if (call.outputs[0].layout.has_padding(out)) padding_ = padding_of(call.outputs[0]);
+  }
+
+  void run(std::byte* const* operands, std::byte* /*scratch*/) override {
+    static constexpr std::array<std::byte, 16> kZero{};
+    const std::byte* value = has_value_ ? operands[1] : kZero.data();
+    std::byte* output = operands[output_place_];
+    for (const RegionCopy& copy : middle_) {
+      copy.run(operands[0], output, threads_);
+    }
+    for (const RegionCopy& copy : borders_) {
+      copy.run(value, output, threads_);
+    }
+    fill_with_zeros(padding_, element_bytes_, output);
+  }
+  std::string_view name() const override { return "highway:pad"; }
+
+ private:
+  /// The border as boxes: within the middle in the dims before one, outside of it in that dim,
+  /// anywhere in the dims behind.
+  void add_borders(const OpCall& call, const Region& middle) {
+    const Shape& out = call.outputs[0].shape;
+    Region box = Region::whole(out);
+    for (int d = 0; d < out.rank(); ++d) {
+      const auto dim = static_cast<std::size_t>(d);
+      const std::int64_t first = middle.to_start[dim];
+      const std::int64_t end = first + middle.spans[dim].size;
+      const std::array<std::array<std::int64_t, 2>, 2> sides = {{{0, first}, {end, out[d]}}};
+      for (const auto& [from, to] : sides) {
+        if (from == to) continue;
+        box.to_start[dim] = from;
+        box.spans[dim].size = to - from;
+        add_border(call, box);
+      }
+      box.to_start[dim] = first;
+      box.spans[dim].size = end - first;
+    }
+  }
+
+  void add_border(const OpCall& call, Region box) {
+    for (Span& span : box.spans) {
+      span.from_dim = -1;
+    }
+    box.from_start.clear();
+    const OperandType value{
+        .dtype = call.outputs[0].dtype, .shape = {}, .layout = {}, .present = true};
+    borders_.emplace_back(value, call.outputs[0], box);
+  }
+
+  std::vector<RegionCopy> middle_;
+  std::vector<RegionCopy> borders_;
+  std::vector<Box> padding_;
+  bool has_value_ = false;
+  std::size_t output_place_ = 0;
+  int threads_;
+  std::int64_t element_bytes_;
+};
+
+}  // namespace
+
+KernelOffer offer_pad(const OpCall& call, const KernelContext& context) {
+  if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
+  if (call.attributes.text_or("mode", "constant") != "constant") {
+    return {nullptr, "a mode other than constant"};
+  }
+  if (call.outputs[0].shape.rank() == 0) return {nullptr, "a scalar"};
+  try {
+    return {std::make_unique<PadKernel>(call, context.threads), ""};
+  } catch (const RegionCopy::Unsplittable& no) {
+    return {nullptr, no.reason};
+  }
+}
+
+}  // namespace tilemesh::cpu::highway
