@@ -60,6 +60,7 @@ MeshBuffer MeshBuffer::allocate(const Mesh& mesh, const MeshBufferOptions& optio
         core.ledger().describe_shortage(options.space, options.bytes_per_device, options.label));
   }
   MeshBuffer buffer(mesh, options.space, *range, options.bytes_per_device, options.label);
+  buffer.held_by_commands_ = options.held_by_commands;
   for (const auto& device : core.devices()) {
     device->commit(buffer.address_, options.bytes_per_device);
   }
@@ -72,6 +73,7 @@ MeshBuffer::MeshBuffer(MeshBuffer&& other) noexcept
       bytes_(other.bytes_),
       reserved_bytes_(other.reserved_bytes_),
       label_(std::move(other.label_)),
+      held_by_commands_(other.held_by_commands_),
       allocated_(std::exchange(other.allocated_, false)) {}
 
 MeshBuffer& MeshBuffer::operator=(MeshBuffer&& other) noexcept {
@@ -82,6 +84,7 @@ MeshBuffer& MeshBuffer::operator=(MeshBuffer&& other) noexcept {
     bytes_ = other.bytes_;
     reserved_bytes_ = other.reserved_bytes_;
     label_ = std::move(other.label_);
+    held_by_commands_ = other.held_by_commands_;
     allocated_ = std::exchange(other.allocated_, false);
   }
   return *this;
@@ -92,8 +95,14 @@ MeshBuffer::~MeshBuffer() {
 }
 
 void MeshBuffer::release() noexcept {
-  if (std::exchange(allocated_, false)) {
-    mesh_.core().free_in_order(address_.space, {address_.offset, reserved_bytes_}, label_);
+  if (!std::exchange(allocated_, false)) {
+    return;
+  }
+  const ByteRange range = {address_.offset, reserved_bytes_};
+  if (held_by_commands_) {
+    mesh_.core().ledger().free(address_.space, range, label_);
+  } else {
+    mesh_.core().free_in_order(address_.space, range, label_);
   }
 }
 

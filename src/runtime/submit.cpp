@@ -183,7 +183,8 @@ void bind_outputs(const ExecutableState& state, LaunchScratch& scratch) {
     auto buffer = std::make_shared<MeshBuffer>(
         MeshBuffer::allocate(state.mesh, {.bytes_per_device = spec.bytes_per_device(),
                                           .space = spec.space,
-                                          .label = output_label(state, k)}));
+                                          .label = output_label(state, k),
+                                          .held_by_commands = true}));
     scratch.bases.push_back(buffer->address());
     scratch.buffers.push_back(std::move(buffer));
   }

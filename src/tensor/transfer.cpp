@@ -46,8 +46,18 @@ void check_same_shape(const TensorSpec& from, const TensorSpec& to) {
 }
 
 MeshStorage allocate(const Mesh& mesh, const TensorSpec& spec, const std::string& label) {
-  return std::make_shared<MeshBuffer>(MeshBuffer::allocate(
-      mesh, {.bytes_per_device = spec.bytes_per_device(), .space = spec.space, .label = label}));
+  return std::make_shared<MeshBuffer>(
+      MeshBuffer::allocate(mesh, {.bytes_per_device = spec.bytes_per_device(),
+                                  .space = spec.space,
+                                  .label = label,
+                                  .held_by_commands = true}));
+}
+
+Event fill_with_zeros(const MeshStorage& buffer) {
+  Event done =
+      buffer->mesh().queue(0).enqueue_fill(*buffer, {std::byte{0}}, {.label = buffer->label()});
+  done.then([buffer](const Status&) {});  // holds it until the fill has ended
+  return done;
 }
 
 /// Runs `work(device index)` for every device: on the calling thread if the work is small or the
@@ -215,8 +225,7 @@ Tensor empty(const Mesh& mesh, const TensorSpec& spec, const std::string& label)
   const MeshStorage buffer = allocate(mesh, full, label);
   if (full.layout.has_padding(full.shard_shape())) {
     // Readers may rely on zero padding, whatever is written into the rest.
-    return detail::make_mesh_tensor(
-        full, buffer, mesh.queue(0).enqueue_fill(*buffer, {std::byte{0}}, {.label = label}), label);
+    return detail::make_mesh_tensor(full, buffer, fill_with_zeros(buffer), label);
   }
   return detail::make_mesh_tensor(full, buffer, {}, label);
 }
@@ -228,7 +237,7 @@ Tensor zeros(const Mesh& mesh, const TensorSpec& spec, const std::string& label)
   }
   auto& state = *tensor.state();
   const auto use = detail::use_on_mesh(state);
-  state.event = mesh.queue(0).enqueue_fill(*use.buffer, {std::byte{0}}, {.label = label});
+  state.event = fill_with_zeros(use.buffer);
   return tensor;
 }
 

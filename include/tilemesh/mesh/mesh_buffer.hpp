@@ -14,7 +14,9 @@ struct MeshBufferOptions {
   Space space = Space::dram;
   std::string label = "buffer";  ///< what the ledger calls it
   std::int64_t alignment = 64;
-  bool temporary = false;  ///< grows from the top of the arena, away from what stays
+  bool held_by_commands = false;  ///< whoever enqueues keeps the buffer alive until its commands
+                                  ///< have ended, so that its end returns the range at once
+  bool temporary = false;         ///< grows from the top of the arena, away from what stays
 };
 
 /// The owner of one lock-step range: the same offset on every device of its mesh. Bytes only, no
@@ -52,6 +54,7 @@ class MeshBuffer {
   std::int64_t bytes_ = 0;
   std::int64_t reserved_bytes_ = 0;  // what the ledger gave for them
   std::string label_;
+  bool held_by_commands_ = false;
   bool allocated_ = false;
 };
 
