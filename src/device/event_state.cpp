@@ -1,7 +1,13 @@
 #include "device/event_state.hpp"
 
+#include <algorithm>
+#include <memory>
+#include <utility>
+
 #include "tilemesh/device/spin_wait.hpp"
 #include "tilemesh/device/worker_scope.hpp"
+
+#include "device/recycling_allocator.hpp"
 
 namespace tilemesh::detail {
 
@@ -12,7 +18,7 @@ constexpr std::chrono::nanoseconds kSpin = std::chrono::microseconds(100);
 /// Longer waits are as good as endless, and would overflow the clock.
 constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 365);
 
-void call(const std::function<void(const Status&)>& callback, const Status& status) noexcept {
+void call(const EventState::Callback& callback, const Status& status) noexcept {
   try {
     callback(status);
   } catch (...) {
@@ -22,9 +28,32 @@ void call(const std::function<void(const Status&)>& callback, const Status& stat
 
 }  // namespace
 
+struct EventState::Listener {
+  Callback callback;
+  Listener* next = nullptr;
+
+  static Listener* make(Callback callback) {
+    return new (BlockPool<sizeof(Listener)>::instance().take())
+        Listener{std::move(callback), nullptr};
+  }
+  /// Destroys it and returns the next.
+  static Listener* drop(Listener* listener) {
+    Listener* const next = listener->next;
+    listener->~Listener();
+    BlockPool<sizeof(Listener)>::instance().give(listener);
+    return next;
+  }
+};
+
+EventState::~EventState() {
+  for (Listener* each = first_; each != nullptr;) {
+    each = Listener::drop(each);
+  }
+}
+
 void EventState::complete(const Status& status) {
   if (!status.ok()) {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard guard(lock_);
     if (error_.ok()) {
       error_ = status;
     }
@@ -34,38 +63,34 @@ void EventState::complete(const Status& status) {
   if (before > 1) {
     return;
   }
-  Callback callback;
-  std::vector<Callback> more;
+  Listener* listener = nullptr;
   {
-    const std::lock_guard lock(mutex_);
-    callback.swap(callback_);
-    more.swap(more_callbacks_);
-    done_.store(true, std::memory_order_release);
-    if (sleepers_ > 0) {
-      completed_.notify_all();
-    }
+    const std::lock_guard guard(lock_);
+    listener = std::exchange(first_, nullptr);
+    done_.store(true);  // before it looks for sleepers, who announce themselves before they look
   }
-  if (callback) {
-    call(callback, error_);
+  if (sleepers_.load() > 0) {
+    const std::lock_guard lock(sleep_mutex_);
+    completed_.notify_all();
   }
-  for (const Callback& each : more) {
-    call(each, error_);
+  while (listener != nullptr) {
+    call(listener->callback, error_);
+    listener = Listener::drop(listener);
   }
 }
 
 void EventState::then(Callback callback) {
+  Listener* const listener = Listener::make(std::move(callback));
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard guard(lock_);
     if (!ready()) {
-      if (callback_) {
-        more_callbacks_.push_back(std::move(callback));
-      } else {
-        callback_ = std::move(callback);
-      }
+      (first_ == nullptr ? first_ : last_->next) = listener;
+      last_ = listener;
       return;
     }
   }
-  call(callback, error_);
+  call(listener->callback, error_);
+  Listener::drop(listener);
 }
 
 bool EventState::wait_until(std::optional<std::chrono::nanoseconds> timeout) {
@@ -77,25 +102,31 @@ bool EventState::wait_until(std::optional<std::chrono::nanoseconds> timeout) {
                 "a wait on a thread that acts for a device could wait for itself: use then(), or "
                 "enqueue with `after`");
   }
-  const auto limit = std::min(timeout.value_or(kLongest), kLongest);
-  const auto end = std::chrono::steady_clock::now() + limit;
-  SpinWait spin(std::min(kSpin, limit));
+  std::optional<std::chrono::steady_clock::time_point> end;
+  if (timeout) {
+    end = std::chrono::steady_clock::now() + std::min(*timeout, kLongest);
+  }
+  SpinWait spin(std::min(kSpin, timeout.value_or(kSpin)));
   do {
     if (ready()) {
       return true;
     }
   } while (spin.step());
-  std::unique_lock lock(mutex_);
-  ++sleepers_;
-  const auto is_ready = [this] {
-    return ready();
+  return sleep_until(end);
+}
+
+bool EventState::sleep_until(std::optional<std::chrono::steady_clock::time_point> end) {
+  std::unique_lock lock(sleep_mutex_);
+  sleepers_.fetch_add(1);
+  const auto is_done = [this] {
+    return done_.load();
   };
-  if (timeout) {
-    completed_.wait_until(lock, end, is_ready);
+  if (end) {
+    completed_.wait_until(lock, *end, is_done);
   } else {
-    completed_.wait(lock, is_ready);
+    completed_.wait(lock, is_done);
   }
-  --sleepers_;
+  sleepers_.fetch_sub(1);
   return ready();
 }
 

@@ -4,6 +4,8 @@
 #include <mutex>
 #include <new>
 
+#include "tilemesh/device/spin_lock.hpp"
+
 namespace tilemesh::detail {
 
 /// Keeps freed blocks of one size for the next allocation, so that the events of a steady stream of
@@ -17,7 +19,7 @@ class BlockPool {
   }
   void* take() {
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard guard(lock_);
       if (first_ != nullptr) {
         Block* const block = first_;
         first_ = block->next;
@@ -29,7 +31,7 @@ class BlockPool {
   }
   void give(void* memory) noexcept {
     {
-      const std::lock_guard lock(mutex_);
+      const std::lock_guard guard(lock_);
       if (count_ < kMostKept) {
         first_ = new (memory) Block{first_};
         ++count_;
@@ -46,7 +48,7 @@ class BlockPool {
   static constexpr std::size_t kBytes = Bytes < sizeof(Block) ? sizeof(Block) : Bytes;
   static constexpr int kMostKept = 4096;
 
-  std::mutex mutex_;
+  SpinLock lock_;
   Block* first_ = nullptr;
   int count_ = 0;
 };

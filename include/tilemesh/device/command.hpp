@@ -71,7 +71,8 @@ struct Command {
   std::vector<Event> after = {};
   EventSource done = EventSource();
   std::string label = {};  ///< for errors: "program \"mlp\""
-  /// Both are released when it has ended, before `done` completes; the second keeps the devices open.
+  /// Both are released when it has ended, before `done` completes; the second keeps the devices
+  /// open.
   std::shared_ptr<const void> keep_alive = {};
   std::shared_ptr<const void> devices_alive = {};
 };

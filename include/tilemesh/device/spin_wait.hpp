@@ -1,11 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 
 namespace tilemesh::detail {
 
-/// Tells the core that this thread only waits.
+/// Tells the core that this thread only waits; takes some tens of nanoseconds.
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -14,15 +13,14 @@ inline void relax() {
 #endif
 }
 
-/// A spin with a budget: pauses for about a microsecond, then offers its core to other threads
-/// between short pauses, since there may be more spinning threads than cores.
+/// A spin with a budget. Now and then it offers its core to other threads, since there may be more
+/// spinning threads than cores: often as long as others take it, ever more seldom while none does.
 class SpinWait {
  public:
   explicit SpinWait(std::chrono::nanoseconds budget) : budget_(budget) {}
-  /// One step; false once the budget is spent.
+  /// One pause; false once the budget is spent.
   bool step() {
-    if (steps_ < kPauses) {
-      ++steps_;
+    if (--until_yield_ > 0) {
       relax();
       return true;
     }
@@ -30,12 +28,14 @@ class SpinWait {
   }
 
  private:
-  static constexpr int kPauses = 64;
+  static constexpr int kOften = 64;        // pauses: one or two microseconds
+  static constexpr int kSeldom = 32 * 64;  // some fifty
   bool yield();
 
   std::chrono::nanoseconds budget_;
   std::chrono::steady_clock::time_point end_{};
-  int steps_ = 0;
+  int interval_ = kOften;
+  int until_yield_ = kOften;
 };
 
 }  // namespace tilemesh::detail
