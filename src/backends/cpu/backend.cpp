@@ -45,59 +45,66 @@ int threads_per_device(const Machine& machine, int devices, int wanted) {
   return wanted;
 }
 
+/// A device to be, and the pool that acts for it.
+struct Plan {
+  DeviceCore::Options core;
+  std::shared_ptr<WorkerPool> pool;
+};
+
 /// Every device a thread of its own, bound if there are cores that no other mesh holds.
-void give_own_threads(const Machine& machine, std::vector<DeviceCore::Options>& devices) {
-  const auto threads = static_cast<std::size_t>(devices.front().info.threads);
-  const auto lease = std::make_shared<const CoreLease>(machine, threads * devices.size());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    DeviceCore::Options& device = devices[i];
-    device.lease = lease;
+void give_own_threads(const Machine& machine, std::vector<Plan>& plans) {
+  const auto threads = static_cast<std::size_t>(plans.front().core.info.threads);
+  const auto lease = std::make_shared<const CoreLease>(machine, threads * plans.size());
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    DeviceCore::Options& core = plans[i].core;
+    core.lease = lease;
     if (!lease->processors().empty()) {
       const auto first = lease->processors().begin() + static_cast<std::ptrdiff_t>(i * threads);
-      device.processors.assign(first, first + static_cast<std::ptrdiff_t>(threads));
+      core.processors.assign(first, first + static_cast<std::ptrdiff_t>(threads));
     }
-    device.pool =
+    plans[i].pool =
         std::make_shared<WorkerPool>(WorkerPoolOptions{.workers = 1,
-                                                       .name = device.info.name,
-                                                       .processors = device.processors,
-                                                       .threads_per_worker = device.info.threads});
+                                                       .name = core.info.name,
+                                                       .processors = core.processors,
+                                                       .threads_per_worker = core.info.threads});
+    core.strand = {.workers = plans[i].pool->list(), .shares_workers = false};
   }
 }
 
 /// One worker a core for all.
-void share_workers(const Machine& machine, std::vector<DeviceCore::Options>& devices) {
+void share_workers(const Machine& machine, std::vector<Plan>& plans) {
   const auto pool = std::make_shared<WorkerPool>(WorkerPoolOptions{
-      .workers = machine.cores(), .name = "cpu", .processors = {}, .threads_per_worker = 1});
-  for (DeviceCore::Options& device : devices) {
-    device.pool = pool;
-    device.shares_workers = true;
+      .workers = machine.cores(), .name = "cpu", .spin = std::chrono::milliseconds(1)});
+  for (Plan& plan : plans) {
+    plan.pool = pool;
+    plan.core.strand = {.workers = pool->list(), .shares_workers = true};
   }
 }
 
 std::vector<std::unique_ptr<Device>> open(const DeviceOptions& options) {
   const Machine machine = read_machine();
   const int threads = threads_per_device(machine, options.count, options.threads_per_device);
-  std::vector<DeviceCore::Options> devices(static_cast<std::size_t>(options.count));
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    devices[i].info = {
-        .name = fmt::format("cpu:{}", i),
-        .backend = "cpu",
-        .threads = threads,
-        .dram_bytes = options.dram_bytes > 0 ? options.dram_bytes
-                                             : default_dram_bytes(machine, options.count),
-        .l1_bytes = options.l1_bytes > 0 ? options.l1_bytes : default_l1_bytes(machine)};
-    devices[i].place = i < options.places.size() ? options.places[i] : devices[i].info.name;
+  std::vector<Plan> plans(static_cast<std::size_t>(options.count));
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    DeviceCore::Options& core = plans[i].core;
+    core.info = {.name = fmt::format("cpu:{}", i),
+                 .backend = "cpu",
+                 .threads = threads,
+                 .dram_bytes = options.dram_bytes > 0 ? options.dram_bytes
+                                                      : default_dram_bytes(machine, options.count),
+                 .l1_bytes = options.l1_bytes > 0 ? options.l1_bytes : default_l1_bytes(machine)};
+    core.place = i < options.places.size() ? options.places[i] : core.info.name;
   }
   if (options.count * threads <= machine.cores()) {
-    give_own_threads(machine, devices);
+    give_own_threads(machine, plans);
   } else {
-    share_workers(machine, devices);
+    share_workers(machine, plans);
   }
-  std::vector<std::unique_ptr<Device>> opened;
-  for (DeviceCore::Options& device : devices) {
-    opened.push_back(std::make_unique<CpuDevice>(std::move(device)));
+  std::vector<std::unique_ptr<Device>> devices;
+  for (Plan& plan : plans) {
+    devices.push_back(std::make_unique<CpuDevice>(std::move(plan.core), std::move(plan.pool)));
   }
-  return opened;
+  return devices;
 }
 
 TargetInfo query(int device_count, int threads) {

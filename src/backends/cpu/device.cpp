@@ -12,7 +12,7 @@
 namespace tilemesh::cpu {
 
 DeviceCore::DeviceCore(Options options)
-    : Strand(options.pool, options.shares_workers),
+    : Strand(options.strand),
       options_(std::move(options)),
       dram_(options_.info.dram_bytes),
       l1_(options_.info.l1_bytes) {
@@ -50,8 +50,10 @@ void DeviceCore::dispatch(Command& command) {
   }
 }
 
-CpuDevice::CpuDevice(DeviceCore::Options options)
-    : core_(std::make_shared<DeviceCore>(std::move(options))), own_commands_(core_->make_lane()) {}
+CpuDevice::CpuDevice(DeviceCore::Options options, std::shared_ptr<WorkerPool> pool)
+    : pool_(std::move(pool)),
+      core_(std::make_shared<DeviceCore>(std::move(options))),
+      own_commands_(core_->make_lane()) {}
 
 CpuDevice::~CpuDevice() {
   core_->close(
@@ -72,7 +74,7 @@ std::shared_ptr<DeviceProgram> CpuDevice::prepare(std::span<const DeviceStep> st
     program =
         std::make_shared<CpuProgram>(steps, core_->memory(), core_->place(), core_->info().threads);
   };
-  if (core_->any_thread() || core_->pool().is_this_thread()) {
+  if (core_->any_thread() || pool_->is_this_thread()) {
     make();
     return program;
   }

@@ -20,8 +20,7 @@ class DeviceCore final : public Strand {
   struct Options {
     DeviceInfo info;
     std::string place;  ///< what errors call it
-    std::shared_ptr<WorkerPool> pool;
-    bool shares_workers = false;
+    Strand::Options strand;
     std::shared_ptr<const CoreLease> lease;
     std::vector<unsigned> processors;  ///< that it is bound to
   };
@@ -49,7 +48,7 @@ class DeviceCore final : public Strand {
 /// A group of cores, or a share of them, with an arena for each space.
 class CpuDevice final : public Device {
  public:
-  explicit CpuDevice(DeviceCore::Options options);
+  CpuDevice(DeviceCore::Options options, std::shared_ptr<WorkerPool> pool);
   ~CpuDevice() override;
 
   const DeviceInfo& info() const override { return core_->info(); }
@@ -59,6 +58,7 @@ class CpuDevice final : public Device {
   std::unique_ptr<DeviceQueue> create_queue() override;
 
  private:
+  std::shared_ptr<WorkerPool> pool_;  // ends with the last device that uses it
   std::shared_ptr<DeviceCore> core_;
   std::shared_ptr<Lane> own_commands_;
 };

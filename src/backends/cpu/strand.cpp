@@ -1,16 +1,14 @@
 #include "backends/cpu/strand.hpp"
 
+#include <limits>
+
 #include "tilemesh/device/command_flow.hpp"
-#include "tilemesh/device/spin_wait.hpp"
 
 namespace tilemesh::cpu {
 
-Strand::Strand(std::shared_ptr<WorkerPool> pool, bool shares_workers)
-    : pool_(std::move(pool)), shares_workers_(shares_workers) {}
-
 std::shared_ptr<Lane> Strand::make_lane() {
   auto lane = std::make_shared<Lane>();
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard guard(lock_);
   std::erase_if(lanes_, [](const auto& other) { return other.use_count() == 1; });
   lanes_.push_back(lane);
   return lane;
@@ -19,10 +17,10 @@ std::shared_ptr<Lane> Strand::make_lane() {
 void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   lane->unfinished.fetch_add(1);
   unfinished_.fetch_add(1);
-  std::unique_lock lock(mutex_);
-  if (!closed_.ok()) {
+  std::unique_lock lock(lock_);
+  if (!closed_status_.ok()) {
     lock.unlock();
-    end(*lane, std::move(command), closed_);
+    end(*lane, std::move(command), closed_status_);
     return;
   }
   lane->commands.push_back(std::move(command));
@@ -35,29 +33,24 @@ void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   schedule_if_ready();
 }
 
+/// Requires the lock.
 void Strand::make_ready(const std::shared_ptr<Lane>& lane) {
   ready_.push_back(lane);
   ready_count_.fetch_add(1);
 }
 
-/// Whoever makes a lane ready, and whoever lets the strand go, calls this afterwards: one of two
-/// that meet sees what the other did.
+/// Whoever makes a lane ready, and whoever lets the strand go or stops polling it, calls this
+/// afterwards: one of two that meet sees what the other did.
 void Strand::schedule_if_ready() {
   State expected = State::idle;
-  if (ready_count_.load() > 0 && state_.compare_exchange_strong(expected, State::scheduled)) {
-    pool_->schedule(shared_from_this());
+  if (ready_count_.load() > 0 && !polled_.load() &&
+      state_.compare_exchange_strong(expected, State::scheduled)) {
+    options_.workers->schedule(shared_from_this());
   }
 }
 
-void Strand::run() {
-  constexpr int kTurn = 16;  // commands before other strands of shared workers get theirs
-  State expected = State::scheduled;
-  if (!state_.compare_exchange_strong(expected, State::running)) {
-    return;  // a helping thread was faster
-  }
-  for (int turn = 0; run_one() && !(shares_workers_ && turn >= kTurn); ++turn) {
-  }
-  release();
+bool Strand::begin(State from) {
+  return state_.compare_exchange_strong(from, State::running);
 }
 
 void Strand::release() {
@@ -65,11 +58,38 @@ void Strand::release() {
   schedule_if_ready();
 }
 
+void Strand::run() {
+  if (!options_.shares_workers) {
+    poll();
+    return;
+  }
+  constexpr int kTurn = 16;       // commands before other strands get theirs
+  if (begin(State::scheduled)) {  // or a helping thread was faster
+    run_some(kTurn);
+    release();
+  }
+}
+
+void Strand::poll() {
+  constexpr std::chrono::milliseconds kPoll(1);
+  polled_.store(true);
+  detail::SpinWait wait(kPoll);
+  do {
+    if (ready_count_.load(std::memory_order_relaxed) > 0 &&
+        (begin(State::idle) || begin(State::scheduled))) {
+      run_some(std::numeric_limits<int>::max());
+      release();
+      wait = detail::SpinWait(kPoll);
+    }
+  } while (!closed_.load(std::memory_order_relaxed) && wait.step());
+  polled_.store(false);
+  schedule_if_ready();
+}
+
 bool Strand::try_claim(Lane& lane) {
-  constexpr int kPatience = 200;  // a worker that has just completed the last command lets go soon
+  constexpr int kPatience = 200;  // whoever has completed the last command lets go soon
   for (int i = 0; unfinished_.load() == 0 && i < kPatience; ++i) {
-    State expected = State::idle;
-    if (state_.compare_exchange_strong(expected, State::running)) {
+    if (begin(State::idle)) {
       unfinished_.fetch_add(1);
       lane.unfinished.fetch_add(1);
       return true;
@@ -85,11 +105,21 @@ void Strand::release_claim(Lane& lane) {
   release();
 }
 
+bool Strand::help() {
+  if (ready_count_.load() == 0 || !(begin(State::idle) || begin(State::scheduled))) {
+    return false;
+  }
+  const bool ran = run_some(1) > 0;
+  release();
+  return ran;
+}
+
 void Strand::close(const Status& status) {
   std::vector<std::pair<std::shared_ptr<Lane>, Command>> dropped;
   {
-    const std::lock_guard lock(mutex_);
-    closed_ = status;
+    const std::lock_guard guard(lock_);
+    closed_status_ = status;  // fixed from now on
+    closed_.store(true);
     for (const auto& lane : lanes_) {
       while (!lane->commands.empty()) {
         dropped.emplace_back(lane, lane->commands.pop_front());
@@ -101,60 +131,60 @@ void Strand::close(const Status& status) {
   }
 }
 
-bool Strand::help() {
-  if (ready_count_.load() == 0) {
-    return false;
-  }
-  State expected = State::scheduled;
-  if (!state_.compare_exchange_strong(expected, State::running)) {
-    return false;
-  }
-  const bool ran = run_one();
-  release();
-  return ran;
-}
-
-/// Carries out the next command of the first lane that can go on; false if none can.
-bool Strand::run_one() {
-  std::unique_lock lock(mutex_);
+/// Takes the next command of the first lane that can go on; requires the lock, and lets it go for a
+/// while. Null if none can.
+std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock) {
   while (!ready_.empty()) {
-    const std::shared_ptr<Lane> lane = ready_.pop_front();
+    std::shared_ptr<Lane> lane = ready_.pop_front();
     ready_count_.fetch_sub(1);
     if (lane->commands.empty()) {  // closed meanwhile
       lane->active = false;
       continue;
     }
-    if (const Event* unready = detail::first_unready(lane->commands.front())) {
-      set_aside(lock, lane, *unready);
-      continue;
+    const Event* unready = detail::first_unready(lane->commands.front());
+    if (unready == nullptr) {
+      return lane;
+    }
+    const Event awaited = *unready;
+    lock.unlock();  // the callback may come at once
+    set_aside(lane, awaited);
+    lock.lock();
+  }
+  return nullptr;
+}
+
+/// Carries out at most `limit` commands; returns how many.
+int Strand::run_some(int limit) {
+  int count = 0;
+  std::unique_lock lock(lock_);
+  while (count < limit) {
+    const std::shared_ptr<Lane> lane = next_lane(lock);
+    if (lane == nullptr) {
+      break;
     }
     Command command = lane->commands.pop_front();
     lock.unlock();
     finish(*lane, std::move(command));
+    ++count;
     lock.lock();
     lane->active = !lane->commands.empty();
     if (lane->active) {
       make_ready(lane);
     }
-    return true;
   }
-  return false;
+  return count;
 }
 
-void Strand::set_aside(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Lane>& lane,
-                       const Event& awaited) {
-  const Event event = awaited;
-  lock.unlock();  // the callback may come at once
-  event.then([weak = weak_from_this(), lane](const Status&) {
-    if (const auto self = std::static_pointer_cast<Strand>(weak.lock())) {
+void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) {
+  awaited.then([weak = weak_from_this(), lane](const Status&) {
+    if (const auto self = weak.lock()) {
       {
-        const std::lock_guard again(self->mutex_);
+        const std::lock_guard guard(self->lock_);
         self->make_ready(lane);
       }
       self->schedule_if_ready();
     }
   });
-  lock.lock();
 }
 
 void Strand::finish(Lane& lane, Command command) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tilemesh/device/command.hpp"
+#include "tilemesh/device/spin_lock.hpp"
 
 #include "backends/cpu/ring_queue.hpp"
 #include "backends/cpu/worker_pool.hpp"
@@ -25,8 +26,13 @@ struct Lane {
 /// help with one command.
 class Strand : public Work, public std::enable_shared_from_this<Strand> {
  public:
-  /// `shares_workers`: other strands use the pool too, so that this one must give way.
-  Strand(std::shared_ptr<WorkerPool> pool, bool shares_workers);
+  struct Options {
+    std::shared_ptr<WorkList> workers;
+    /// Other strands use the workers too: this one gives way to them between commands. Otherwise
+    /// the worker is its own, and polls it for a while before it sleeps.
+    bool shares_workers = false;
+  };
+  explicit Strand(Options options) : options_(std::move(options)) {}
 
   std::shared_ptr<Lane> make_lane();
   void enqueue(const std::shared_ptr<Lane>& lane, Command command);
@@ -40,7 +46,6 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   void close(const Status& status);
   /// True if no lane has anything pending or running.
   bool idle() const { return unfinished_.load() == 0; }
-  WorkerPool& pool() const { return *pool_; }
 
   void run() override;
 
@@ -49,26 +54,32 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   virtual Status carry_out(Command& command) = 0;
 
  private:
-  enum class State { idle, scheduled, running };
+  enum class State : int { idle, scheduled, running };
 
-  bool run_one();
+  bool begin(State from);
   void release();
+  void poll();
+  int run_some(int limit);
+  std::shared_ptr<Lane> next_lane(std::unique_lock<detail::SpinLock>& lock);
   void finish(Lane& lane, Command command);
   void end(Lane& lane, Command command, const Status& status);
-  void set_aside(std::unique_lock<std::mutex>& lock, const std::shared_ptr<Lane>& lane,
-                 const Event& awaited);
+  void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   void make_ready(const std::shared_ptr<Lane>& lane);
   void schedule_if_ready();
 
-  std::shared_ptr<WorkerPool> pool_;
-  bool shares_workers_;
-  std::atomic<State> state_ = State::idle;
-  std::atomic<int> ready_count_ = 0;  // size of ready_
-  std::atomic<int> unfinished_ = 0;   // commands of all lanes
-  std::mutex mutex_;                  // of all below, and of the lanes
+  static constexpr std::size_t kCacheLine = 64;
+
+  // The poller reads nothing but this line, so that others write the rest undisturbed.
+  alignas(kCacheLine) std::atomic<int> ready_count_ = 0;  // size of ready_
+  std::atomic<bool> polled_ = false;  // the own worker looks at ready_count_ by itself
+  std::atomic<bool> closed_ = false;
+  alignas(kCacheLine) std::atomic<State> state_ = State::idle;
+  std::atomic<int> unfinished_ = 0;  // commands of all lanes
+  detail::SpinLock lock_;            // of all below, and of the lanes
+  Status closed_status_;             // failed once closed
   RingQueue<std::shared_ptr<Lane>> ready_;
   std::vector<std::shared_ptr<Lane>> lanes_;
-  Status closed_;
+  const Options options_;
 };
 
 }  // namespace tilemesh::cpu

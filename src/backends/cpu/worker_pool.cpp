@@ -7,7 +7,6 @@
 
 #include <pthread.h>
 
-#include "tilemesh/device/spin_wait.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 #include "backends/cpu/machine.hpp"
@@ -16,107 +15,111 @@
 
 namespace tilemesh::cpu {
 
-namespace {
-
-constexpr std::chrono::nanoseconds kSpin = std::chrono::milliseconds(1);
-constexpr std::size_t kLongestThreadName = 15;
-
-}  // namespace
-
-struct WorkerPool::State {
-  /// The next work, or null when the pool ends.
-  std::shared_ptr<Work> next();
-  /// Requires the lock. Null if there is none.
-  std::shared_ptr<Work> pop();
-
-  std::atomic<int> size = 0;      // of the list: what spinning workers look at
-  std::atomic<int> spinning = 0;  // workers that will look before they sleep
+struct WorkList::State {
+  std::atomic<int> size = 0;      // what spinning workers look at
+  std::atomic<int> awake = 0;     // workers that will look before they sleep
+  std::atomic<int> sleeping = 0;  // workers that must be woken
   std::atomic<bool> ended = false;
-  std::mutex mutex;  // of the list, `sleeping` and the works' scheduled_
+  detail::SpinLock lock;  // of `works` and their listed_
+  RingQueue<std::shared_ptr<Work>> works;
+  std::mutex sleep_mutex;
   std::condition_variable wake;
-  RingQueue<std::shared_ptr<Work>> list;
-  int sleeping = 0;
 };
 
-std::shared_ptr<Work> WorkerPool::State::pop() {
-  if (list.empty()) {
+WorkList::WorkList() : state_(std::make_unique<State>()) {}
+WorkList::~WorkList() = default;
+
+std::shared_ptr<Work> WorkList::pop() {
+  const std::lock_guard guard(state_->lock);
+  if (state_->works.empty()) {
     return nullptr;
   }
-  std::shared_ptr<Work> work = list.pop_front();
-  size.fetch_sub(1, std::memory_order_relaxed);
-  work->scheduled_ = false;
+  std::shared_ptr<Work> work = state_->works.pop_front();
+  work->listed_ = false;
+  state_->size.fetch_sub(1);
   return work;
 }
 
-std::shared_ptr<Work> WorkerPool::State::next() {
-  spinning.fetch_add(1);
-  detail::SpinWait spin(kSpin);
-  do {
-    if (ended.load(std::memory_order_relaxed)) {
-      spinning.fetch_sub(1);
-      return nullptr;
+void WorkList::schedule(std::shared_ptr<Work> work) {
+  State& state = *state_;
+  {
+    const std::lock_guard guard(state.lock);
+    if (std::exchange(work->listed_, true)) {
+      return;
     }
-    if (size.load(std::memory_order_relaxed) > 0) {
-      const std::lock_guard lock(mutex);
-      if (auto work = pop()) {
-        spinning.fetch_sub(1);
-        return work;
-      }
-    }
-  } while (spin.step());
-  std::unique_lock lock(mutex);
-  spinning.fetch_sub(1);
-  ++sleeping;
-  wake.wait(lock, [this] { return !list.empty() || ended.load(); });
-  --sleeping;
-  return ended.load() ? nullptr : pop();
-}
-
-void WorkerPool::work(const std::shared_ptr<State>& state, const WorkerPoolOptions& options) {
-  const detail::WorkerScope scope;
-  pthread_setname_np(pthread_self(), options.name.substr(0, kLongestThreadName).c_str());
-  bind_this_thread(options.processors);
-  set_omp_threads(options.threads_per_worker);
-  while (const std::shared_ptr<Work> work = state->next()) {
-    work->run();
+    state.works.push_back(std::move(work));
+    state.size.fetch_add(1);
+  }
+  // A worker says that it sleeps before it looks for the last time.
+  if (state.sleeping.load() > 0 && state.size.load() > state.awake.load()) {
+    const std::lock_guard lock(state.sleep_mutex);
+    state.wake.notify_one();
   }
 }
 
-WorkerPool::WorkerPool(const WorkerPoolOptions& options) : state_(std::make_shared<State>()) {
+std::shared_ptr<Work> WorkList::next(std::chrono::nanoseconds spin) {
+  State& state = *state_;
+  state.awake.fetch_add(1);
+  detail::SpinWait wait(spin);
+  do {
+    if (state.ended.load(std::memory_order_relaxed)) {
+      state.awake.fetch_sub(1);
+      return nullptr;
+    }
+    if (state.size.load(std::memory_order_relaxed) > 0) {
+      if (auto work = pop()) {
+        state.awake.fetch_sub(1);
+        return work;
+      }
+    }
+  } while (wait.step());
+  std::unique_lock lock(state.sleep_mutex);
+  state.sleeping.fetch_add(1);
+  state.awake.fetch_sub(1);
+  std::shared_ptr<Work> work;
+  state.wake.wait(lock, [&] { return state.ended.load() || (work = pop()) != nullptr; });
+  state.sleeping.fetch_sub(1);
+  return work;
+}
+
+void WorkList::end() {
+  {
+    const std::lock_guard lock(state_->sleep_mutex);
+    state_->ended.store(true);
+  }
+  state_->wake.notify_all();
+}
+
+namespace {
+
+void work(WorkList& list, const WorkerPoolOptions& options) {
+  constexpr std::size_t kLongestName = 15;
+  const detail::WorkerScope scope;
+  pthread_setname_np(pthread_self(), options.name.substr(0, kLongestName).c_str());
+  bind_this_thread(options.processors);
+  set_omp_threads(options.threads_per_worker);
+  while (const std::shared_ptr<Work> next = list.next(options.spin)) {
+    next->run();
+  }
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(const WorkerPoolOptions& options) : list_(std::make_shared<WorkList>()) {
   threads_.reserve(static_cast<std::size_t>(options.workers));
   for (int i = 0; i < options.workers; ++i) {
-    threads_.emplace_back([state = state_, options] { work(state, options); });
+    threads_.emplace_back([list = list_, options] { work(*list, options); });
   }
 }
 
 WorkerPool::~WorkerPool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->ended.store(true);
-  }
-  state_->wake.notify_all();
+  list_->end();
   for (std::thread& thread : threads_) {
     if (thread.get_id() == std::this_thread::get_id()) {
       thread.detach();
     } else {
       thread.join();
     }
-  }
-}
-
-void WorkerPool::schedule(std::shared_ptr<Work> work) {
-  bool wake = false;
-  {
-    const std::lock_guard lock(state_->mutex);
-    if (std::exchange(work->scheduled_, true)) {
-      return;
-    }
-    state_->list.push_back(std::move(work));
-    const int size = state_->size.fetch_add(1, std::memory_order_relaxed) + 1;
-    wake = state_->sleeping > 0 && size > state_->spinning.load();
-  }
-  if (wake) {
-    state_->wake.notify_one();
   }
 }
 

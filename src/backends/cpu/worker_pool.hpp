@@ -1,14 +1,16 @@
 #pragma once
 
-#include <functional>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tilemesh/device/spin_lock.hpp"
+
 namespace tilemesh::cpu {
 
-/// What a worker carries out: it is scheduled at most once at a time.
+/// What a worker carries out: it is in the list at most once.
 class Work {
  public:
   Work() = default;
@@ -19,8 +21,30 @@ class Work {
   virtual void run() = 0;
 
  private:
-  friend class WorkerPool;
-  bool scheduled_ = false;  // guarded by the pool
+  friend class WorkList;
+  bool listed_ = false;  // guarded by the list
+};
+
+/// The list that a pool's workers take work from, first in, first out.
+class WorkList {
+ public:
+  WorkList();
+  ~WorkList();
+  WorkList(const WorkList&) = delete;
+  WorkList& operator=(const WorkList&) = delete;
+
+  /// Does nothing if it is listed already. Wakes a worker only if too few are awake.
+  void schedule(std::shared_ptr<Work> work);
+  /// For workers: the next work, or null when the list has ended. Spins for `spin`, then sleeps.
+  std::shared_ptr<Work> next(std::chrono::nanoseconds spin);
+  /// Nothing is given out any more.
+  void end();
+
+ private:
+  struct State;
+  std::shared_ptr<Work> pop();
+
+  std::unique_ptr<State> state_;
 };
 
 struct WorkerPoolOptions {
@@ -28,10 +52,10 @@ struct WorkerPoolOptions {
   std::string name = "tilemesh";       ///< of the threads, as the system shows it
   std::vector<unsigned> processors{};  ///< that they are bound to; empty: none
   int threads_per_worker = 1;          ///< OpenMP threads that a worker's kernels may use
+  std::chrono::nanoseconds spin = {};  ///< how long a worker without work spins
 };
 
-/// Threads that take work from one list, first in, first out. A worker without work spins for a
-/// millisecond before it sleeps, since waking it costs the waker 30 us and the work 40 us.
+/// The threads. Its list may outlive it.
 class WorkerPool {
  public:
   explicit WorkerPool(const WorkerPoolOptions& options);
@@ -41,15 +65,11 @@ class WorkerPool {
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  /// Does nothing if it is scheduled already.
-  void schedule(std::shared_ptr<Work> work);
+  const std::shared_ptr<WorkList>& list() const { return list_; }
   bool is_this_thread() const;
 
  private:
-  struct State;
-  static void work(const std::shared_ptr<State>& state, const WorkerPoolOptions& options);
-
-  std::shared_ptr<State> state_;  // the threads hold it too
+  std::shared_ptr<WorkList> list_;  // the threads hold it too
   std::vector<std::thread> threads_;
 };
 
