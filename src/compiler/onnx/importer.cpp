@@ -12,7 +12,7 @@
 namespace tilemesh::onnx_importer {
 namespace {
 
-constexpr std::int64_t kMaxNodes = 1 << 22;  // functions can ask for exponentially many
+constexpr std::int64_t kMaxNodes = 1 << 18;  // functions can ask for exponentially many
 constexpr int kMaxCallDepth = 32;
 
 std::string name_of(const onnx::NodeProto& proto) {

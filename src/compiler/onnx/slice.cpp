@@ -33,7 +33,7 @@ Cut clamp_cut(std::int64_t start, std::int64_t end, std::int64_t step, std::int6
     return at < 0 ? at + size : at;
   };
   return {std::clamp(from_front(start), std::max<std::int64_t>(low, 0), high),
-          std::clamp(from_front(end), low, high), step};
+          std::clamp(from_front(end), low, high), std::clamp(step, -size, size)};
 }
 
 void slice(Node& node) {

@@ -1,0 +1,157 @@
+#include "compiler/onnx/tensor.hpp"
+
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include "tilemesh/compiler/onnx_tensor.hpp"
+
+#include "compiler/onnx/testing.hpp"
+
+/// Elements in every form that ONNX stores them.
+namespace tilemesh::onnx_importer::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+/// A folder that goes when the test ends.
+class OnnxTensor : public ::testing::Test {
+ protected:
+  OnnxTensor()
+      : folder_(fs::temp_directory_path() / ("tilemesh_tensor_" + std::to_string(::getpid()))) {
+    fs::create_directories(folder_ / "model");
+  }
+  ~OnnxTensor() override { fs::remove_all(folder_); }
+
+  fs::path write(const std::string& name, const std::string& content) const {
+    std::ofstream(folder_ / name, std::ios::binary) << content;
+    return folder_ / name;
+  }
+  ConstantData read(const onnx::TensorProto& tensor) const {
+    return read_tensor(tensor, folder_ / "model");
+  }
+
+  fs::path folder_;
+};
+
+onnx::TensorProto typed(int type, std::int64_t count) {
+  onnx::TensorProto tensor;
+  tensor.set_name("t");
+  tensor.set_data_type(type);
+  tensor.add_dims(count);
+  return tensor;
+}
+
+TEST_F(OnnxTensor, TypedFieldsOfEveryType) {
+  for (const int type : {2, 3, 4, 5, 6, 9}) {
+    onnx::TensorProto tensor = typed(type, 2);
+    tensor.add_int32_data(0);
+    tensor.add_int32_data(1);
+    EXPECT_THAT(read_as<float>(read(tensor)), ElementsAre(0, 1)) << type;
+  }
+  onnx::TensorProto negative = typed(3, 1);
+  negative.add_int32_data(-5);
+  EXPECT_THAT(read_as<float>(read(negative)), ElementsAre(-5));
+  onnx::TensorProto half = typed(10, 1);
+  half.add_int32_data(0x3c00);
+  EXPECT_THAT(read_as<float>(read(half)), ElementsAre(1));
+  onnx::TensorProto bfloat = typed(16, 1);
+  bfloat.add_int32_data(0xbf80);
+  EXPECT_THAT(read_as<float>(read(bfloat)), ElementsAre(-1));
+  onnx::TensorProto i64 = typed(7, 1);
+  i64.add_int64_data((std::int64_t{1} << 53) + 1);
+  EXPECT_THAT(read_as<std::int64_t>(read(i64)), ElementsAre((std::int64_t{1} << 53) + 1));
+  for (const int type : {12, 13}) {
+    onnx::TensorProto tensor = typed(type, 1);
+    tensor.add_uint64_data(4000000000);
+    EXPECT_THAT(read_as<std::int64_t>(read(tensor)), ElementsAre(4000000000));
+  }
+  onnx::TensorProto f64 = typed(11, 1);
+  f64.add_double_data(0.1);
+  EXPECT_THAT(read_as<double>(read(f64)), ElementsAre(0.1));
+}
+
+TEST_F(OnnxTensor, BoolsAreZeroOrOne) {
+  onnx::TensorProto tensor = typed(9, 3);
+  tensor.set_raw_data(std::string("\0\1\7", 3));
+  const ConstantData data = read(tensor);
+  EXPECT_THAT(*data.bytes, ElementsAre(std::byte{0}, std::byte{1}, std::byte{1}));
+}
+
+TEST_F(OnnxTensor, NothingIsATensorToo) {
+  const onnx::TensorProto tensor = typed(1, 0);
+  EXPECT_EQ(read(tensor).shape, Shape({0}));
+}
+
+onnx::TensorProto external(const std::string& location, const std::string& offset,
+                           const std::string& length) {
+  onnx::TensorProto tensor = typed(2, 3);
+  tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+  const auto add = [&](const char* key, const std::string& value) {
+    if (value.empty()) return;
+    auto& entry = *tensor.add_external_data();
+    entry.set_key(key);
+    entry.set_value(value);
+  };
+  add("location", location);
+  add("offset", offset);
+  add("length", length);
+  return tensor;
+}
+
+TEST_F(OnnxTensor, ExternalDataLiesBesideTheModel) {
+  write("model/weights.bin", "abcdefgh");
+  EXPECT_THAT(read_as<int>(read(external("weights.bin", "", ""))), ElementsAre('a', 'b', 'c'));
+  EXPECT_THAT(read_as<int>(read(external("./weights.bin", "5", "3"))), ElementsAre('f', 'g', 'h'));
+}
+
+TEST_F(OnnxTensor, ExternalDataStaysWhereItBelongs) {
+  write("model/weights.bin", "abcdefgh");
+  write("secret.bin", "abcdefgh");
+  fs::create_symlink(folder_ / "secret.bin", folder_ / "model" / "link.bin");
+  for (const std::string location :
+       {"../secret.bin", "x/../../secret.bin", "link.bin", "", "..", "/etc/passwd"}) {
+    EXPECT_THAT(error_of([&] { read(external(location, "", "")); }),
+                HasSubstr("which isn't a file below the model's directory"))
+        << location;
+  }
+  EXPECT_THAT(error_of([&] { read(external("missing.bin", "", "")); }), HasSubstr("io: "));
+  EXPECT_THAT(error_of([&] { read(external(".", "", "")); }), HasSubstr("io: "));
+  EXPECT_THAT(error_of([] { read_tensor(external("weights.bin", "", ""), {}); }),
+              HasSubstr("name the directory of the model"));
+}
+
+TEST_F(OnnxTensor, ExternalDataIsMeasured) {
+  write("model/weights.bin", "abcdefgh");
+  EXPECT_THAT(error_of([&] { read(external("weights.bin", "6", "")); }),
+              HasSubstr("wants 3 bytes from byte 6"));
+  EXPECT_THAT(error_of([&] { read(external("weights.bin", "9223372036854775807", "")); }),
+              HasSubstr("which has 8"));
+  EXPECT_THAT(error_of([&] { read(external("weights.bin", "", "4")); }),
+              HasSubstr("holds 4 bytes"));
+  for (const char* number : {"-1", "1x", "99999999999999999999"}) {
+    EXPECT_THAT(error_of([&] { read(external("weights.bin", number, "")); }),
+                HasSubstr("a number from 0 is wanted"));
+  }
+}
+
+TEST_F(OnnxTensor, FilesOfTests) {
+  const auto tensor = tensor_proto("input", floats({2}, {1, 2})).SerializeAsString();
+  EXPECT_THAT(read_as<float>(read_onnx_tensor(write("t.pb", tensor))), ElementsAre(1, 2));
+  EXPECT_THAT(error_of([&] { read_onnx_tensor(folder_ / "none.pb"); }), HasSubstr("io: "));
+  EXPECT_THAT(error_of([&] { read_onnx_tensor(write("g.pb", "garbage")); }),
+              HasSubstr("invalid_file: "));
+  EXPECT_THAT(error_of([&] { read_onnx_tensor(write("e.pb", "")); }), HasSubstr("holds no tensor"));
+  // SequenceProto{name: "seq", elem_type: TENSOR}
+  EXPECT_THAT(error_of([&] { read_onnx_tensor(write("s.pb", "\n\003seq\020\001")); }),
+              HasSubstr("unsupported: "));
+}
+
+}  // namespace
+}  // namespace tilemesh::onnx_importer::testing
