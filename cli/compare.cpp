@@ -33,6 +33,17 @@ double to_double(T value) {
   }
 }
 
+/// The largest unit in the last place in proportion to the number; 0 if it is far below what
+/// anybody asks for.
+template <class T>
+constexpr double last_place() {
+  if constexpr (std::is_same_v<T, Half>) {
+    return 0x1p-10;
+  } else {
+    return std::is_same_v<T, BFloat16> ? 0x1p-7 : 0;
+  }
+}
+
 struct Difference {
   double absolute = 0;
   bool within = true;
@@ -75,13 +86,14 @@ template <class T>
 Comparison compare_elements(const HostArray& got, const HostArray& expected,
                             const Tolerance& tolerance) {
   Comparison result;
+  const Tolerance used{std::max(tolerance.relative, last_place<T>()), tolerance.absolute};
   const std::int64_t count = expected.shape.element_count();
   std::int64_t wrong = 0;
   std::int64_t worst = -1;
   double worst_error = -1;
   for (std::int64_t i = 0; i < count; ++i) {
     const T want = element<T>(expected, i);
-    const Difference found = difference(element<T>(got, i), want, tolerance);
+    const Difference found = difference(element<T>(got, i), want, used);
     if (found.absolute > 0) {
       const double scale = std::abs(to_double(want));
       result.max_error = std::max(result.max_error, found.absolute);

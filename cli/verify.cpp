@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "tilemesh/base/error.hpp"
@@ -23,17 +24,60 @@ namespace {
 
 namespace fs = std::filesystem;
 
-NamedArrays named_inputs(const std::vector<OnnxInputInfo>& names, const TestData& data) {
+/// The ONNX tests store bf16 elements as the u16 of the same bits.
+void fix_bf16(HostArray& array, DType wanted) {
+  if (array.dtype == DType::u16 && wanted == DType::bf16) {
+    array.dtype = DType::bf16;
+  }
+}
+
+bool fits(const Shape& shape, const std::vector<std::string>& dims) {
+  if (static_cast<std::size_t>(shape.rank()) != dims.size()) {
+    return false;
+  }
+  for (int i = 0; i < shape.rank(); ++i) {
+    const std::string& dim = dims[static_cast<std::size_t>(i)];
+    const bool is_number = dim.find_first_not_of("0123456789") == std::string::npos;
+    if (is_number && dim != fmt::format("{}", shape[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// The arrays by the inputs' names. Some published tests hold data that their model can't take.
+NamedArrays named_inputs(const std::vector<OnnxInputInfo>& inputs, const TestData& data) {
   NamedArrays result;
   for (const auto& [number, array] : data.inputs) {
-    if (number >= names.size()) {
+    if (number >= inputs.size()) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the data set has an input {}, the model has {} inputs", number,
-                              names.size()));
+                              inputs.size()));
     }
-    result[names[number].name] = array;
+    const OnnxInputInfo& input = inputs[number];
+    HostArray& named = result[input.name] = array;
+    fix_bf16(named, input.dtype);
+    if (named.dtype != input.dtype || !fits(named.shape, input.dims)) {
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("the data contradict the model: they have {} for input \"{}\", the "
+                              "model has {}[{}]",
+                              to_string(named), input.name, tilemesh::to_string(input.dtype),
+                              fmt::join(input.dims, ",")));
+    }
   }
   return result;
+}
+
+/// What can't be read may be no tensor because the model wants none: then that is the cause.
+TestData read_data(const fs::path& model, const fs::path& folder) {
+  try {
+    return read_test_data(folder);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::invalid_file) {
+      import_onnx(model);
+    }
+    throw;
+  }
 }
 
 std::vector<Argument> make_arguments(const Executable& executable, const NamedArrays& inputs) {
@@ -70,7 +114,7 @@ void merge(TestResult& result, const std::string& output, const Comparison& comp
 
 void run_data_set(TestResult& result, const fs::path& model, const fs::path& folder,
                   const VerifyOptions& options) {
-  const TestData data = read_test_data(folder);
+  const TestData data = read_data(model, folder);
   const NamedArrays inputs = named_inputs(onnx_inputs(model), data);
   Progress progress;
   const Binary binary = compile_models({model}, options.compile, inputs, progress);
@@ -78,12 +122,13 @@ void run_data_set(TestResult& result, const fs::path& model, const fs::path& fol
                                 .threads_per_device = options.compile.mesh.threads_per_device});
   const Executable executable = prepare(mesh, binary.program());
   const std::vector<Tensor> outputs = run(executable, make_arguments(executable, inputs));
-  for (const auto& [number, expected] : data.outputs) {
+  for (auto [number, expected] : data.outputs) {
     if (number >= outputs.size()) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("the data set has an output {}, the model has {} outputs", number,
                               outputs.size()));
     }
+    fix_bf16(expected, outputs[number].dtype());
     merge(result, executable.output(static_cast<int>(number)).name,
           compare(to_array(outputs[number]), expected, options.tolerance));
   }

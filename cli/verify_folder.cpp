@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <regex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -24,6 +25,15 @@ std::string name_of(const fs::path& folder) {
   return name.empty() ? folder.parent_path().filename().string() : name.string();
 }
 
+/// Without the folder's path, which is in the test's name already.
+std::string without_path(std::string text, const fs::path& folder) {
+  const std::string path = folder.string() + "/";
+  for (std::size_t at = text.find(path); at != std::string::npos; at = text.find(path, at)) {
+    text.erase(at, path.size());
+  }
+  return text;
+}
+
 /// What a child says of its test, as text.
 std::string run_as_text(const fs::path& folder, const VerifyOptions& options) {
   TestResult result;
@@ -32,7 +42,8 @@ std::string run_as_text(const fs::path& folder, const VerifyOptions& options) {
   } catch (const std::exception& error) {
     result.reason = error.what();
   }
-  Json json = {{"status", static_cast<int>(result.status)}, {"reason", result.reason}};
+  Json json = {{"status", static_cast<int>(result.status)},
+               {"reason", without_path(result.reason, folder)}};
   if (result.max_error) {
     json["max_error"] = *result.max_error;  // infinity becomes null
   }
@@ -59,6 +70,12 @@ TestResult parse_result(const std::string& name, const IsolatedResult& isolated)
   return result;
 }
 
+/// The same for reasons that differ in the names of nodes, tensors and files alone.
+std::string without_names(const std::string& reason) {
+  static const std::regex kQuoted(" *\"[^\"]*\"");
+  return std::regex_replace(reason, kQuoted, "");
+}
+
 /// Counts of each status; the differing and failed tests one by one, the unsupported by reason.
 void print_summary(const std::vector<TestResult>& results) {
   std::map<TestStatus, std::size_t> counts;
@@ -66,7 +83,7 @@ void print_summary(const std::vector<TestResult>& results) {
   for (const TestResult& result : results) {
     ++counts[result.status];
     if (result.status == TestStatus::unsupported) {
-      ++reasons[result.reason];
+      ++reasons[without_names(result.reason)];
     } else if (result.status != TestStatus::passed) {
       print(printable(
           fmt::format("{} {}: {}\n", to_string(result.status), result.name, result.reason)));
