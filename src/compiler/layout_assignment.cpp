@@ -1,31 +1,26 @@
 #include "compiler/layout_assignment.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "compiler/passes/graph_index.hpp"
+#include "compiler/layout_search.hpp"
 
 namespace tilemesh {
 namespace {
-
-// Looking further costs time at compile time and says little more.
-constexpr std::size_t kMaxReadersAhead = 4;
 
 class LayoutAssigner {
  public:
   LayoutAssigner(PlacedGraph& placed, const Target& target)
       : placed_(placed), graph_(placed.graph), target_(target) {
     const std::size_t count = graph_.values.size();
-    readers_.resize(count);
     leaves_.resize(count, false);
     free_.resize(count, false);
   }
 
   void run() {
-    find_readers(graph_.body);
+    find_leaves(graph_.body);
     for (const GraphOutput& output : graph_.outputs)
       leaves_[at(output.value)] = true;
     for (const GraphInput& input : graph_.inputs) {
@@ -57,36 +52,77 @@ class LayoutAssigner {
   static std::size_t at(GraphValueId id) { return static_cast<std::size_t>(id); }
   bool is_free(GraphValueId id) const { return at(id) < free_.size() && free_[at(id)]; }
 
-  void find_readers(const GraphBlock& block) {
+  void find_leaves(const GraphBlock& block) {
     for (const GraphNode& node : block.nodes) {
-      for (const GraphValueId id : node.inputs) {
-        if (id == kNoValue) continue;
-        if (node.kind == GraphNode::Kind::call) {
-          readers_[at(id)].push_back(node);
-        } else {
-          leaves_[at(id)] = true;
-        }
-      }
       if (node.kind != GraphNode::Kind::branch) continue;
-      find_readers(*node.then_block);
-      find_readers(*node.else_block);
+      leaves_[at(node.inputs[0])] = true;
+      find_leaves(*node.then_block);
+      find_leaves(*node.else_block);
     }
     for (const GraphValueId id : block.results)
       leaves_[at(id)] = true;
   }
 
+  // The last place in a block's list where each value is read, inside of branches included.
+  using LastUses = std::vector<std::size_t>;
+  static void find_last_uses(const GraphBlock& block, std::size_t place_of_all, LastUses& uses) {
+    for (std::size_t i = 0; i < block.nodes.size(); ++i) {
+      const GraphNode& node = block.nodes[i];
+      const std::size_t place = std::max(place_of_all, i);
+      for (const GraphValueId id : node.inputs) {
+        if (id != kNoValue) uses[at(id)] = std::max(uses[at(id)], place);
+      }
+      if (node.kind != GraphNode::Kind::branch) continue;
+      find_last_uses(*node.then_block, place, uses);
+      find_last_uses(*node.else_block, place, uses);
+    }
+  }
+
   template <class AtEnd>
   void assign_block(GraphBlock& block, AtEnd&& at_end) {
     scopes_.emplace_back();
+    LastUses uses(graph_.values.size(), 0);
+    find_last_uses(block, 0, uses);
     std::vector<GraphNode> nodes;
-    for (GraphNode& node : block.nodes) {
-      if (node.kind == GraphNode::Kind::call) assign_call(node, nodes);
+    for (std::size_t i = 0; i < block.nodes.size();) {
+      GraphNode& node = block.nodes[i];
+      if (node.kind == GraphNode::Kind::call) {
+        i = assign_run(block, i, uses, nodes);
+        continue;
+      }
       if (node.kind == GraphNode::Kind::branch) assign_branch(node, nodes);
       nodes.push_back(std::move(node));
+      ++i;
     }
     at_end(nodes);
     block.nodes = std::move(nodes);
     scopes_.pop_back();
+  }
+
+  // All calls up to the next branch; gives the place behind them.
+  std::size_t assign_run(GraphBlock& block, std::size_t first, const LastUses& uses,
+                         std::vector<GraphNode>& nodes) {
+    std::size_t end = first;
+    while (end < block.nodes.size() && block.nodes[end].kind == GraphNode::Kind::call)
+      ++end;
+    const LayoutProblem problem{placed_,
+                                target_,
+                                std::span(block.nodes).subspan(first, end - first),
+                                [&](GraphValueId id) { return is_free(id); },
+                                [&](GraphValueId id) { return layouts_of(id); },
+                                [&](GraphValueId id) {
+                                  const std::size_t use = uses[at(id)];
+                                  return use < first ? 0 : std::min(use, end) - first;
+                                },
+                                [&](GraphValueId id) {
+                                  return leaves_[at(id)];
+                                }};
+    const std::vector<Candidate> chosen = search_layouts(problem);
+    for (std::size_t i = first; i < end; ++i) {
+      assign_call(block.nodes[i], chosen[i - first], nodes);
+      nodes.push_back(std::move(block.nodes[i]));
+    }
+    return end;
   }
 
   void assign_branch(GraphNode& node, std::vector<GraphNode>& nodes) {
@@ -99,21 +135,7 @@ class LayoutAssigner {
     }
   }
 
-  void assign_call(GraphNode& node, std::vector<GraphNode>& nodes) {
-    const OpCall call = placed_.shard_call(node);
-    const std::vector<Candidate> candidates = ask(call, node);
-    std::size_t best = candidates.size();
-    double best_price = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      if (!can_be_stored(node, candidates[i])) continue;
-      const double price = price_of(node, candidates[i]);
-      if (best == candidates.size() || price < best_price) {
-        best = i;
-        best_price = price;
-      }
-    }
-    TILEMESH_CHECK(best < candidates.size(), "a target has no candidate that can be used");
-    const Candidate& chosen = candidates[best];
+  void assign_call(GraphNode& node, const Candidate& chosen, std::vector<GraphNode>& nodes) {
     node.implementation = chosen.implementation;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] != kNoValue) {
@@ -125,77 +147,17 @@ class LayoutAssigner {
     }
   }
 
-  std::vector<Candidate> ask(const OpCall& call, const GraphNode& node) const {
-    std::vector<bool> constant;
-    for (const GraphValueId id : node.inputs)
-      constant.push_back(id != kNoValue && is_free(id));
-    std::vector<Candidate> candidates = target_.candidates(call, constant);
-    for (const Candidate& candidate : candidates) {
-      TILEMESH_CHECK(candidate.inputs.size() == call.inputs.size() &&
-                         candidate.outputs.size() == call.outputs.size(),
-                     "a candidate has a wrong number of layouts");
+  std::vector<Layout> layouts_of(GraphValueId id) const {
+    const GraphValueId first = original(id);
+    std::vector<Layout> layouts{graph_[id].type.layout};
+    if (first != id) layouts.push_back(graph_[first].type.layout);
+    for (const Versions& scope : scopes_) {
+      const auto found = scope.find(first);
+      if (found == scope.end()) continue;
+      for (const Version& version : found->second)
+        layouts.push_back(version.layout);
     }
-    return candidates;
-  }
-
-  // What is stored in the binary can't be in a form that only a backend can make.
-  bool can_be_stored(const GraphNode& node, const Candidate& candidate) const {
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (node.inputs[i] != kNoValue && graph_.is_constant(node.inputs[i]) &&
-          candidate.inputs[i].is_opaque()) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  double price_of(const GraphNode& node, const Candidate& candidate) const {
-    double price = candidate.seconds;
-    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      const GraphValueId id = node.inputs[i];
-      if (id == kNoValue || is_free(id) || find_version(id, candidate.inputs[i]) != kNoValue) {
-        continue;
-      }
-      price += target_.convert_seconds(placed_.shard_type(id), candidate.inputs[i]);
-    }
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i] != kNoValue) price += way_on(node.outputs[i], candidate.outputs[i]);
-    }
-    return price;
-  }
-
-  // The cheapest way for the readers of `id` if it comes in `layout`, each by itself.
-  double way_on(GraphValueId id, const Layout& layout) const {
-    OperandType type = placed_.shard_type(id);
-    type.layout = layout;
-    double price = 0;
-    if (leaves_[at(id)] && !layout.is_rows()) {
-      price += target_.convert_seconds(type, Layout::rows());
-    }
-    const std::vector<GraphNode>& readers = readers_[at(id)];
-    for (std::size_t r = 0; r < std::min(readers.size(), kMaxReadersAhead); ++r) {
-      price += reader_price(readers[r], id, type);
-    }
-    return price;
-  }
-
-  double reader_price(const GraphNode& reader, GraphValueId id, const OperandType& type) const {
-    OpCall call = placed_.shard_call(reader);
-    for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
-      if (reader.inputs[i] == id) call.inputs[i] = type;
-    }
-    double best = std::numeric_limits<double>::infinity();
-    for (const Candidate& candidate : ask(call, reader)) {
-      if (!can_be_stored(reader, candidate)) continue;
-      double price = candidate.seconds;
-      for (std::size_t i = 0; i < reader.inputs.size(); ++i) {
-        if (reader.inputs[i] == id && !(candidate.inputs[i] == type.layout)) {
-          price += target_.convert_seconds(type, candidate.inputs[i]);
-        }
-      }
-      best = std::min(best, price);
-    }
-    return best;
+    return layouts;
   }
 
   // The original of a value: converted values stand for what they were made from.
@@ -260,7 +222,6 @@ class LayoutAssigner {
   PlacedGraph& placed_;
   Graph& graph_;
   const Target& target_;
-  std::vector<std::vector<GraphNode>> readers_;  // calls, as they were at the start
   std::vector<bool> leaves_;  // values that are wanted in rows: outputs, results, conditions
   std::vector<bool> free_;    // values whose layout costs nothing
   std::vector<Versions> scopes_;

@@ -10,9 +10,7 @@ namespace tilemesh {
 /// `convert` where a value is wanted in another layout than it has; a value that was converted once
 /// is used again. Inputs and outputs keep the layouts that they came with, but for parameters in
 /// rows, which take the layout of their first reader. Constants are stored as they are wanted.
-///
-/// Greedy, in order of execution: a candidate's price is its own time, the conversions of its
-/// inputs, and the cheapest way on for each reader of its outputs.
+/// Calls between branches are decided together (search_layouts); branches give rows.
 void assign_layouts(PlacedGraph& placed, const Target& target);
 
 }  // namespace tilemesh
