@@ -19,6 +19,8 @@ constexpr OpKernel kKernels[] = {
     {"depth_to_space", {"highway:depth_to_space", offer_depth_to_space}},
     {"space_to_depth", {"highway:space_to_depth", offer_space_to_depth}},
     {"gather", {"highway:gather", offer_gather}},
+    {"lstm", {"highway:lstm", offer_lstm}},
+    {"gru", {"highway:gru", offer_gru}},
     {"cast", {"highway:cast", offer_cast}},
     {"where", {"highway:where", offer_where}},
     {"identity", {"highway:scalar", offer_scalar}},

@@ -30,6 +30,9 @@ KernelOffer offer_space_to_depth(const OpCall& call, const KernelContext& contex
 /// Rows picked by indices.
 KernelOffer offer_gather(const OpCall& call, const KernelContext& context);
 
+KernelOffer offer_lstm(const OpCall& call, const KernelContext& context);
+KernelOffer offer_gru(const OpCall& call, const KernelContext& context);
+
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.
 std::string why_not(const OpCall& call);
