@@ -166,6 +166,24 @@ TEST(OnnxFunctions, AreInlinedWithTheirAttributes) {
   EXPECT_THAT(run_floats(model), ElementsAre(0, -0.5));
 }
 
+TEST(OnnxFunctions, MayHaveDefaults) {
+  Model model = function_model();
+  onnx::FunctionProto& function = add_function(model, "Leaky");
+  onnx::AttributeProto slope;
+  slope.set_name("slope");
+  slope.set_type(onnx::AttributeProto::FLOAT);
+  slope.set_f(0.25F);
+  function.mutable_unknown_fields()->AddLengthDelimited(11, slope.SerializeAsString());
+  add_call(*function.mutable_node(), "", "Neg", "a", "n");
+  onnx::AttributeProto& alpha =
+      *add_call(*function.mutable_node(), "", "LeakyRelu", "n", "b").add_attribute();
+  alpha.set_name("alpha");
+  alpha.set_type(onnx::AttributeProto::FLOAT);
+  alpha.set_ref_attr_name("slope");
+  add_call(*model.graph().mutable_node(), "mine", "Leaky", "x", "y");
+  EXPECT_THAT(run_floats(model), ElementsAre(0, -0.25));
+}
+
 TEST(OnnxFunctions, ThatCallThemselvesAreRefused) {
   Model model = function_model();
   onnx::FunctionProto& function = add_function(model, "Again");

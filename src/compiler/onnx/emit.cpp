@@ -1,22 +1,26 @@
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "tilemesh/base/math.hpp"
 
+#include "compiler/interpret.hpp"
 #include "compiler/onnx/importer.hpp"
 
 /// The half of the Importer that writes into the graph.
 namespace tilemesh::onnx_importer {
 namespace {
 
-// A constant that is much larger than what it is made from is better made at run time.
-constexpr std::int64_t kMaxGrownBytes = std::int64_t{64} << 20;
-// The reference is slow: products of many elements are left to the run.
-constexpr std::int64_t kMaxProductElements = std::int64_t{1} << 18;
-constexpr std::array<std::string_view, 7> kProducts = {"conv", "conv_transpose", "einsum", "gru",
-                                                       "lstm", "matmul",         "rnn"};
+// A result is always worth computing while it is small; a large one only if it isn't much larger
+// than what it is made from.
+constexpr std::int64_t kSmallBytes = std::int64_t{1} << 20;
+// What all constants may take that aren't in the model itself, so that a hostile one can't fill the
+// memory.
+constexpr std::int64_t kMaxMadeBytes = std::int64_t{1} << 28;
+// The references of products and windows are slow: large ones are left to the run.
+constexpr double kMaxProductSteps = 1 << 26;
+constexpr std::string_view kWindows[] = {"average_pool", "conv", "conv_transpose", "einsum", "gru",
+                                         "lrn",          "lstm", "max_pool",       "rnn"};
 
 std::int64_t bytes_of(const OperandType& type) {
   return type.present ? checked_mul(type.shape.element_count(), size_of(type.dtype)) : 0;
@@ -25,6 +29,12 @@ std::int64_t bytes_of(const OperandType& type) {
 }  // namespace
 
 Value Importer::add_constant(ConstantData data) {
+  made_bytes_ += static_cast<std::int64_t>(data.bytes->size());
+  if (made_bytes_ > kMaxMadeBytes + 4 * model_bytes_) {
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("the constants that the model computes take over {} bytes", kMaxMadeBytes));
+  }
   return graph_.add_constant(node_name_, std::move(data));
 }
 
@@ -50,15 +60,24 @@ std::vector<Value> Importer::emit(std::string_view op, std::vector<Value> inputs
 }
 
 bool Importer::can_fold(const GraphNode& node) const {
-  std::int64_t elements = 0;
-  for (const Value input : node.inputs) {
-    if (input == kNoValue) continue;
-    if (!graph_.is_constant(input)) return false;
-    elements += graph_[input].type.shape.element_count();
-  }
-  const bool product =
-      std::find(kProducts.begin(), kProducts.end(), node.def->name) != kProducts.end();
-  return !node.inputs.empty() && (!product || elements <= kMaxProductElements);
+  const bool known = std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value input) {
+    return input == kNoValue || graph_.is_constant(input);
+  });
+  const std::string_view op = node.def->name;
+  return known && !node.inputs.empty() &&
+         std::find(std::begin(kWindows), std::end(kWindows), op) == std::end(kWindows);
+}
+
+bool Importer::is_worth_folding(const OpCall& call) const {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  for (const OperandType& type : call.inputs)
+    in = checked_add(in, bytes_of(type));
+  for (const OperandType& type : call.outputs)
+    out = checked_add(out, bytes_of(type));
+  const double steps = static_cast<double>(in) * static_cast<double>(out);
+  if (call.def->name == "matmul" && steps > kMaxProductSteps) return false;
+  return out <= kSmallBytes || (out / 2 <= in && made_bytes_ + out <= kMaxMadeBytes);
 }
 
 // Computes a node on constants; nothing if the result had better be made at run time.
@@ -66,40 +85,25 @@ std::vector<Value> Importer::fold(const GraphNode& node, int output_count) {
   OpCall call = graph_.call_of(node);
   call.outputs.resize(static_cast<std::size_t>(output_count));
   infer_outputs(call);
-  std::int64_t in_bytes = 0;
-  std::int64_t out_bytes = 0;
-  for (const OperandType& type : call.inputs)
-    in_bytes = checked_add(in_bytes, bytes_of(type));
-  for (const OperandType& type : call.outputs)
-    out_bytes = checked_add(out_bytes, bytes_of(type));
-  if (out_bytes > kMaxGrownBytes && out_bytes / 2 > in_bytes) return {};
+  if (!is_worth_folding(call)) return {};
   if (node.def->is_view) {
     ConstantData data = *graph_[node.inputs[0]].constant;
     data.shape = call.outputs[0].shape;
-    return {add_constant(std::move(data))};
+    return {graph_.add_constant(node_name_, std::move(data))};  // shares the bytes
   }
-  std::vector<const std::byte*> sources;
+  std::vector<const ConstantData*> inputs;
   for (const Value input : node.inputs)
-    sources.push_back(input == kNoValue ? nullptr : graph_[input].constant->bytes->data());
-  std::vector<std::shared_ptr<std::vector<std::byte>>> results;
-  std::vector<std::byte*> targets;
-  for (const OperandType& type : call.outputs) {
-    results.push_back(std::make_shared<std::vector<std::byte>>(
-        static_cast<std::size_t>(std::max<std::int64_t>(bytes_of(type), 1))));
-    targets.push_back(type.present ? results.back()->data() : nullptr);
-  }
+    inputs.push_back(input == kNoValue ? nullptr : graph_[input].constant.get());
+  std::vector<ConstantData> results;
   try {
-    run_reference(call, sources, targets);
+    results = evaluate(call, inputs);
   } catch (const Error& error) {  // an index outside, say
     if (error.code() != ErrorCode::kernel_failed) throw;
     throw Error(ErrorCode::invalid_argument, error.what());
   }
   std::vector<Value> outputs;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const OperandType& type = call.outputs[i];
-    results[i]->resize(static_cast<std::size_t>(bytes_of(type)));
-    outputs.push_back(type.present ? add_constant({type.dtype, type.shape, std::move(results[i])})
-                                   : kNoValue);
+    outputs.push_back(call.outputs[i].present ? add_constant(std::move(results[i])) : kNoValue);
   }
   return outputs;
 }

@@ -65,6 +65,21 @@ TEST(OnnxFolding, LargeFillsAreMadeAtRunTime) {
   EXPECT_THAT(error_of([&] { fill(std::int64_t{1} << 62); }), HasSubstr("overflows"));
 }
 
+TEST(OnnxFolding, ConstantsCanNotFillTheMemory) {
+  Model model(13);
+  model.initializer("a", integer(0));
+  model.initializer("b", integer(1 << 22));
+  model.initializer("c", integer(1));
+  Names all;
+  for (int i = 0; i < 20; ++i) {  // 32 MiB each
+    all.push_back("r" + std::to_string(i));
+    model.node("Range", {"a", "b", "c"}, {all.back()});
+  }
+  model.node("Sum", all, {"y"});
+  model.output("y");
+  EXPECT_THAT(error_of([&] { model.import(); }), HasSubstr("constants that the model computes"));
+}
+
 TEST(OnnxFolding, DeadNodesNeedNoSupport) {
   Model model;
   model.input("x", {std::int64_t{2}});

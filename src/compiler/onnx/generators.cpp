@@ -11,7 +11,7 @@ namespace tilemesh::onnx_importer {
 namespace {
 
 // A hostile model could ask for any size.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 27;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 25;
 
 void check_size(const Node& node, std::int64_t count) {
   if (count > kMaxElements) {

@@ -1,6 +1,8 @@
 #include "compiler/onnx/importer.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -27,6 +29,24 @@ std::string describe(const onnx::NodeProto& proto) {
   return fmt::format("{} \"{}\"", proto.op_type(), name_of(proto));
 }
 
+// Attributes with defaults came with IR version 9 as field 11, which the library's messages may not
+// know yet.
+std::vector<onnx::AttributeProto> defaults_of(const onnx::FunctionProto& function) {
+  constexpr int kAttributeProtos = 11;
+  std::vector<onnx::AttributeProto> defaults;
+  const google::protobuf::UnknownFieldSet& unknown = function.unknown_fields();
+  for (int i = 0; i < unknown.field_count(); ++i) {
+    const google::protobuf::UnknownField& field = unknown.field(i);
+    if (field.number() != kAttributeProtos) continue;
+    if (field.type() != google::protobuf::UnknownField::TYPE_LENGTH_DELIMITED ||
+        !defaults.emplace_back().ParseFromString(field.length_delimited())) {
+      throw Error(ErrorCode::invalid_file,
+                  fmt::format("function {} has a broken attribute", function.name()));
+    }
+  }
+  return defaults;
+}
+
 std::vector<std::string_view> views(const Names& names) {
   return {names.begin(), names.end()};
 }
@@ -38,9 +58,10 @@ Importer::Importer(onnx::ModelProto& model, std::filesystem::path directory,
     : model_(model),
       directory_(std::move(directory)),
       options_(options),
-      versions_(read_versions(model.opset_import())) {
+      versions_(read_versions(model.opset_import())),
+      model_bytes_(static_cast<std::int64_t>(model.ByteSizeLong())) {
   for (const onnx::FunctionProto& function : model.functions()) {
-    functions_[{function.domain(), function.name()}] = &function;
+    functions_[{function.domain(), function.name()}] = {&function, defaults_of(function)};
   }
 }
 
@@ -53,6 +74,7 @@ Graph Importer::run() {
   Scope scope;
   scope.versions = &versions_;
   add_tensors(graph, scope);
+  own_tensors(scope);
   add_inputs(scope);
   std::vector<std::string_view> wanted;
   for (const auto& output : graph.output())
@@ -89,7 +111,7 @@ void Importer::add_inputs(Scope& scope) {
 
 void Importer::add_tensors(const onnx::GraphProto& graph, Scope& scope) {
   for (const onnx::TensorProto& tensor : graph.initializer()) {
-    if (!scope.tensors.emplace(tensor.name(), &tensor).second) {
+    if (!scope.tensors.emplace(tensor.name(), StoredTensor{&tensor, nullptr}).second) {
       throw Error(ErrorCode::invalid_file,
                   fmt::format("there are two initializers \"{}\"", tensor.name()));
     }
@@ -98,8 +120,27 @@ void Importer::add_tensors(const onnx::GraphProto& graph, Scope& scope) {
     scope.sparse_tensors.insert(tensor.values().name());
 }
 
-ConstantData Importer::read(const onnx::TensorProto& tensor) const {
-  return read_tensor(tensor, directory_);
+// The model's own tensors are read once; those of subgraphs again where a function is inlined
+// again.
+void Importer::own_tensors(Scope& scope) {
+  for (onnx::TensorProto& tensor : *model_.mutable_graph()->mutable_initializer())
+    scope.tensors[tensor.name()].owned = &tensor;
+}
+
+ConstantData Importer::read(const onnx::TensorProto& tensor) {
+  ConstantData data = read_tensor(tensor, directory_);
+  if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
+    model_bytes_ += static_cast<std::int64_t>(data.bytes->size());
+  }
+  return data;
+}
+
+Value Importer::read_stored(const std::string& name, const StoredTensor& stored) {
+  const Value value = graph_.add_constant(name, read(*stored.proto));
+  if (stored.owned != nullptr) {
+    const std::unique_ptr<std::string> done(stored.owned->release_raw_data());
+  }
+  return value;
 }
 
 Value Importer::look_up(std::string_view name, Scope& innermost, const std::string& user) {
@@ -108,7 +149,7 @@ Value Importer::look_up(std::string_view name, Scope& innermost, const std::stri
       return value->second;
     }
     if (const auto tensor = scope->tensors.find(name); tensor != scope->tensors.end()) {
-      const Value value = graph_.add_constant(std::string(name), read(*tensor->second));
+      const Value value = read_stored(tensor->first, tensor->second);
       scope->values.emplace(tensor->first, value);
       return value;
     }
@@ -148,7 +189,7 @@ void Importer::import_node(const onnx::NodeProto& proto, Scope& scope) {
   while (!inputs.empty() && inputs.back() == kNoValue)
     inputs.pop_back();
   const bool poisoned = std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end();
-  const onnx::FunctionProto* function = find_function(proto);
+  const Function* function = find_function(proto);
   const OnnxOp* row = is_default_domain(proto.domain()) ? find_onnx_op(proto.op_type()) : nullptr;
   const std::int64_t version = version_of(*scope.versions, proto.domain());
   if (row != nullptr && function == nullptr && version == 0) {
@@ -197,14 +238,14 @@ std::vector<Value> Importer::call_handler(const onnx::NodeProto& proto, const On
   return outputs;
 }
 
-const onnx::FunctionProto* Importer::find_function(const onnx::NodeProto& proto) const {
+const Function* Importer::find_function(const onnx::NodeProto& proto) const {
   const auto found = functions_.find({proto.domain(), proto.op_type()});
-  return found == functions_.end() ? nullptr : found->second;
+  return found == functions_.end() ? nullptr : &found->second;
 }
 
-std::vector<Value> Importer::call_function(const onnx::NodeProto& proto,
-                                           const onnx::FunctionProto& function,
+std::vector<Value> Importer::call_function(const onnx::NodeProto& proto, const Function& called,
                                            std::vector<Value> inputs, Scope& outer) {
+  const onnx::FunctionProto& function = *called.proto;
   if (outer.depth >= kMaxCallDepth) {
     throw Error(ErrorCode::invalid_file,
                 fmt::format("function {} is called more than {} calls deep: does it call itself?",
@@ -229,6 +270,8 @@ std::vector<Value> Importer::call_function(const onnx::NodeProto& proto,
     }
     attributes[attribute.name()] = given;
   }
+  for (const onnx::AttributeProto& attribute : called.defaults)
+    attributes.emplace(attribute.name(), &attribute);
   Scope scope;
   scope.versions = &versions;
   scope.attributes = &attributes;

@@ -36,6 +36,18 @@ struct NameHash {
 template <class T>
 using ByName = std::unordered_map<std::string, T, NameHash, std::equal_to<>>;
 
+/// An initializer that nothing has read yet.
+struct StoredTensor {
+  const onnx::TensorProto* proto = nullptr;
+  onnx::TensorProto* owned = nullptr;  ///< the same, if its bytes can go once they are read
+};
+
+/// A function of the model, with the attributes that have defaults.
+struct Function {
+  const onnx::FunctionProto* proto = nullptr;
+  std::vector<onnx::AttributeProto> defaults;
+};
+
 /// The names that the nodes of one graph or function can see.
 struct Scope {
   Scope* parent = nullptr;
@@ -43,7 +55,7 @@ struct Scope {
   const AttributeProtos* attributes = nullptr;  ///< of the function call that is inlined
   int depth = 0;                                ///< of function calls
   ByName<Value> values;
-  ByName<const onnx::TensorProto*> tensors;  ///< not read yet
+  ByName<StoredTensor> tensors;
   std::unordered_set<std::string> sparse_tensors;
 };
 
@@ -61,7 +73,7 @@ class Importer {
   std::vector<Value> emit(std::string_view op, std::vector<Value> inputs, Attributes attributes,
                           int output_count);
   Value add_constant(ConstantData data);
-  ConstantData read(const onnx::TensorProto& tensor) const;
+  ConstantData read(const onnx::TensorProto& tensor);
   /// The nodes of a subgraph, put where we are; its results.
   std::vector<Value> inline_graph(const onnx::GraphProto& graph, Scope& outer);
   /// A branch on a run-time condition; its outputs, or poison.
@@ -72,16 +84,17 @@ class Importer {
   struct Side;
 
   void add_inputs(Scope& scope);
-  void add_tensors(const onnx::GraphProto& graph, Scope& scope);
+  static void add_tensors(const onnx::GraphProto& graph, Scope& scope);
+  void own_tensors(Scope& scope);
+  Value read_stored(const std::string& name, const StoredTensor& stored);
   void import_nodes(const NodeProtos& nodes, const std::vector<std::string_view>& wanted,
                     Scope& scope);
   void import_node(const onnx::NodeProto& proto, Scope& scope);
   std::vector<Value> call_handler(const onnx::NodeProto& proto, const OnnxOp& row, int version,
                                   std::vector<Value> inputs, Scope& scope);
-  std::vector<Value> call_function(const onnx::NodeProto& proto,
-                                   const onnx::FunctionProto& function, std::vector<Value> inputs,
-                                   Scope& scope);
-  const onnx::FunctionProto* find_function(const onnx::NodeProto& proto) const;
+  std::vector<Value> call_function(const onnx::NodeProto& proto, const Function& function,
+                                   std::vector<Value> inputs, Scope& scope);
+  const Function* find_function(const onnx::NodeProto& proto) const;
   Side import_side(const onnx::GraphProto& graph, Scope& outer, int output_count);
   void note_unknown(const onnx::NodeProto& node, const Versions& versions);
   void note_needed(const NeedsValue& need, const std::string& node);
@@ -89,17 +102,20 @@ class Importer {
   Value look_up(std::string_view name, Scope& scope, const std::string& user);
   void bind(const std::string& name, Value value, Scope& scope);
   bool can_fold(const GraphNode& node) const;
+  bool is_worth_folding(const OpCall& call) const;
   std::vector<Value> fold(const GraphNode& node, int output_count);
 
   onnx::ModelProto& model_;
   std::filesystem::path directory_;
   const OnnxOptions& options_;
   Versions versions_;
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> functions_;
+  std::map<std::pair<std::string, std::string>, Function> functions_;
   Graph graph_;
   GraphBlock* block_ = &graph_.body;
   std::string node_name_;
   std::int64_t node_count_ = 0;
+  std::int64_t model_bytes_ = 0;  ///< of the file and the tensors beside it
+  std::int64_t made_bytes_ = 0;   ///< of the constants that were computed
   std::unordered_map<std::uint32_t, std::vector<Value>> sources_;  ///< what a value was made from
   Problems problems_;
 };

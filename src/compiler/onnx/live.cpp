@@ -43,10 +43,28 @@ bool gives_shape_alone(const onnx::NodeProto& node) {
 }
 
 // Goes backwards: a value is needed if an op's operand must be known, or if a needed value is made
-// from it.
-void add_needed(const NodeProtos& nodes, NameSet& needed) {
-  for (int i = nodes.size() - 1; i >= 0; --i) {
-    const onnx::NodeProto& node = nodes[i];
+// from it. Functions are looked into where they are called.
+class NeededValues {
+ public:
+  explicit NeededValues(const onnx::ModelProto& model) : model_(model) {}
+
+  void add(const NodeProtos& nodes, NameSet& needed, int depth) {
+    for (int i = nodes.size() - 1; i >= 0 && ++visited_ < kMaxVisits; --i)
+      add(nodes[i], needed, depth);
+  }
+
+ private:
+  // Functions can call each other exponentially often; past this many nodes we stop looking.
+  static constexpr int kMaxVisits = 1 << 18;
+  static constexpr int kMaxDepth = 32;
+
+  void add(const onnx::NodeProto& node, NameSet& needed, int depth) {
+    for (const onnx::FunctionProto& function : model_.functions()) {
+      if (function.name() == node.op_type() && function.domain() == node.domain()) {
+        if (depth < kMaxDepth) add_call(node, function, needed, depth + 1);
+        return;
+      }
+    }
     const bool all = gives_one_of(node, needed) && !gives_shape_alone(node);
     const OnnxOp* row = find_onnx_op(node.op_type());
     const unsigned operands = row == nullptr ? 0 : row->values_needed;
@@ -58,10 +76,25 @@ void add_needed(const NodeProtos& nodes, NameSet& needed) {
       for (const auto& output : graph.output()) {
         if (all) needed.insert(output.name());
       }
-      add_needed(graph.node(), needed);
+      add(graph.node(), needed, depth);
     });
   }
-}
+
+  void add_call(const onnx::NodeProto& node, const onnx::FunctionProto& function, NameSet& needed,
+                int depth) {
+    NameSet inner;
+    for (int k = 0; k < std::min(node.output_size(), function.output_size()); ++k) {
+      if (needed.contains(node.output(k))) inner.insert(function.output(k));
+    }
+    add(function.node(), inner, depth);
+    for (int k = 0; k < std::min(node.input_size(), function.input_size()); ++k) {
+      if (inner.contains(function.input(k))) needed.insert(node.input(k));
+    }
+  }
+
+  const onnx::ModelProto& model_;
+  int visited_ = 0;
+};
 
 }  // namespace
 
@@ -78,7 +111,7 @@ std::vector<bool> live_nodes(const NodeProtos& nodes, const std::vector<std::str
 
 std::vector<std::string_view> needed_inputs(const onnx::ModelProto& model) {
   NameSet needed;
-  add_needed(model.graph().node(), needed);
+  NeededValues(model).add(model.graph().node(), needed, 0);
   std::vector<std::string_view> inputs;
   for (const auto& input : model.graph().input()) {
     if (needed.contains(input.name())) inputs.emplace_back(input.name());
