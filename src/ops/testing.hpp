@@ -1,8 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,7 +98,7 @@ inline std::vector<Value> run_call(const OpCall& call, const std::vector<Value>&
   }
   for (Value& result : results) {
     // What an op forgets to write must show.
-    std::memset(result.data.data(), 0x77, result.data.size());
+    std::ranges::fill(result.data, std::byte{0x77});
     to.push_back(result.type.present ? result.data.data() : nullptr);
   }
   run_reference(call, from, to);
