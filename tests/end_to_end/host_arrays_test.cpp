@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "end_to_end/programs.hpp"
+#include "programs.hpp"
 
 namespace tilemesh {
 namespace {

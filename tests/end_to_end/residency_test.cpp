@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "end_to_end/programs.hpp"
+#include "programs.hpp"
 
 namespace tilemesh {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "end_to_end/programs.hpp"
+#include "programs.hpp"
 
 namespace user {
 namespace {
