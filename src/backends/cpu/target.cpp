@@ -13,10 +13,9 @@ namespace tilemesh::cpu {
 namespace {
 
 /// Ops whose output lies as their input does.
-constexpr std::array<std::string_view, 16> kFollowers = {"average_pool",
+constexpr std::array<std::string_view, 15> kFollowers = {"average_pool",
                                                          "batch_normalization",
                                                          "cast",
-                                                         "concat",
                                                          "equal",
                                                          "global_average_pool",
                                                          "global_max_pool",
@@ -30,14 +29,18 @@ constexpr std::array<std::string_view, 16> kFollowers = {"average_pool",
                                                          "resize",
                                                          "where"};
 
+/// Ops that move parts of images, which stay in blocks as long as no block is cut.
+constexpr std::array<std::string_view, 4> kMovers = {"concat", "pad", "slice", "split"};
+
 /// Shares of the peak that implementations reach, as measured; the first whose text the name holds.
 struct Efficiency {
   std::string_view part;
   double share;
 };
 constexpr Efficiency kEfficiencies[] = {
-    {"jit_dw", 0.4}, {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85}, {"brgconv", 0.82},
-    {"gemm:", 0.25}, {":jit", 0.88},      {"brg:", 0.85},
+    {"patches", 0.5},    {"conv_transpose", 0.3}, {"jit_dw", 0.4},
+    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},
+    {"gemm:", 0.25},     {":jit", 0.88},          {"brg:", 0.85},
 };
 constexpr double kUsualEfficiency = 0.25;
 constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
@@ -54,8 +57,35 @@ bool is_convolution(std::string_view op) {
   return op == "conv" || op == "conv_transpose";
 }
 
+bool is_mover(const OpDef& op) {
+  return std::ranges::find(kMovers, op.name) != kMovers.end();
+}
+
+/// True if no block is cut: each blocked dim is the same in all images, or whole blocks in each.
+bool keeps_blocks(const OpCall& call, const Layout& layout) {
+  const Shape& first = call.inputs[0].shape;
+  for (int dim = 0; dim < first.rank(); ++dim) {
+    const std::int64_t block = layout.block_of(dim);
+    bool is_same = true;
+    bool is_whole = true;
+    for (const auto* operands : {&call.inputs, &call.outputs}) {
+      for (const OperandType& type : *operands) {
+        if (type.present && type.shape.rank() == first.rank()) {
+          is_same = is_same && type.shape[dim] == first[dim];
+          is_whole = is_whole && type.shape[dim] % block == 0;
+        }
+      }
+    }
+    if (!is_same && !is_whole) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool is_follower(const OpDef& op) {
-  return op.scalar_fn >= 0 || std::ranges::find(kFollowers, op.name) != kFollowers.end();
+  return is_mover(op) || op.scalar_fn >= 0 ||
+         std::ranges::find(kFollowers, op.name) != kFollowers.end();
 }
 
 /// How much more than the logical work a blocked layout does for the sake of its padding.
@@ -176,7 +206,9 @@ class CpuTarget final : public Target {
       list.push_back({blocked, blocked});
     }
     const Layout last = Layout::channels_last(call.outputs[0].shape.rank());
-    list.push_back({last, last});
+    // One channel in rows is channels-last.
+    list.push_back({call.inputs[0].shape[1] == 1 ? Layout::rows() : last,
+                    call.outputs[0].shape[1] == 1 ? Layout::rows() : last});
     list.push_back({{}, {}});
     return list;
   }
@@ -248,6 +280,9 @@ class CpuTarget final : public Target {
         continue;
       }
       tried.push_back(layout);
+      if (is_mover(*call.def) && !keeps_blocks(call, layout)) {
+        continue;
+      }
       OpCall laid_out = call;
       for (std::size_t i = 0; i < call.inputs.size(); ++i) {
         if (lies_like_output(call, i)) {

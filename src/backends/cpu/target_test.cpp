@@ -136,6 +136,20 @@ TEST(CpuTarget, FusedCandidatesHaveKernels) {
   }
 }
 
+TEST(CpuTarget, ConcatKeepsWholeBlocks) {
+  const auto target = make_target(this_machine());
+  const Layout blocked = Layout::blocked(1, 8);
+  const auto best = [&](std::int64_t channels, std::int64_t axis) {
+    const OpCall call =
+        make_call("concat", {{"axis", axis}},
+                  {operand({1, channels, 4, 4}, blocked), operand({1, channels, 4, 4}, blocked)});
+    return target->candidates(call, {false, false}).front();
+  };
+  EXPECT_EQ(best(24, 1).outputs[0], blocked);
+  EXPECT_TRUE(best(12, 1).outputs[0].is_rows());
+  EXPECT_EQ(best(12, 2).outputs[0], blocked);
+}
+
 TEST(CpuTarget, ZeroSizesAreInRows) {
   const auto target = make_target(this_machine());
   const OpCall call = make_call("matmul", {}, {operand({0, 3}), operand({3, 2})});

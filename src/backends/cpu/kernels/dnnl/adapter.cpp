@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/dnnl/adapter.hpp"
 
+#include <cstring>
+
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -20,9 +22,11 @@ void check(dnnl_status_t status, std::string_view what) {
 
 class PrimitiveKernel final : public Kernel {
  public:
-  PrimitiveKernel(std::vector<KernelBuilder::Slot> slots, std::vector<KernelBuilder::Stage> stages,
-                  std::int64_t scratch_bytes, int threads, bool is_limited, std::string name)
+  PrimitiveKernel(std::vector<KernelBuilder::Slot> slots, std::vector<KernelBuilder::Tile> tiles,
+                  std::vector<KernelBuilder::Stage> stages, std::int64_t scratch_bytes, int threads,
+                  bool is_limited, std::string name)
       : slots_(std::move(slots)),
+        tiles_(std::move(tiles)),
         stages_(std::move(stages)),
         stream_(cpu_engine()),
         scratch_bytes_(scratch_bytes),
@@ -36,6 +40,12 @@ class PrimitiveKernel final : public Kernel {
       if (slot.address != address) {
         check(dnnl_memory_set_data_handle(slot.memory.get(), address), "take an address");
         slot.address = address;
+      }
+    }
+    for (const KernelBuilder::Tile& tile : tiles_) {
+      for (std::int64_t i = 0; i < tile.times; ++i) {
+        std::memcpy(scratch + tile.scratch_offset + i * tile.bytes, operands[tile.operand],
+                    static_cast<std::size_t>(tile.bytes));
       }
     }
     if (is_limited_) {
@@ -61,6 +71,7 @@ class PrimitiveKernel final : public Kernel {
   }
 
   std::vector<KernelBuilder::Slot> slots_;
+  std::vector<KernelBuilder::Tile> tiles_;
   std::vector<KernelBuilder::Stage> stages_;
   dnnl::stream stream_;
   std::int64_t scratch_bytes_;
@@ -159,8 +170,9 @@ int KernelBuilder::input(std::size_t index, const dnnl::memory::desc& given,
   if (given == wanted) {
     return slot;
   }
+  ++copies_;
   const int copy = scratch(wanted);
-  add_reorder({slot, copy});
+  add_reorder(slot, copy);
   return copy;
 }
 
@@ -170,17 +182,31 @@ int KernelBuilder::output(std::size_t index, const dnnl::memory::desc& given,
   if (given == wanted) {
     return slot;
   }
+  ++copies_;
   last_.push_back({scratch(wanted), slot});
   return last_.back().from;
 }
 
-void KernelBuilder::add_reorder(const Copy& copy) {
+int KernelBuilder::view(int slot, const dnnl::memory::desc& desc) {
+  Slot same = slots_[static_cast<std::size_t>(slot)];
+  return add_slot(desc, std::move(same));
+}
+
+int KernelBuilder::tiled(std::size_t operand, const dnnl::memory::desc& desc, std::int64_t times) {
+  const auto bytes = narrow<std::int64_t>(desc.get_size());
+  const dnnl::memory::desc all({checked_mul(bytes, times)}, dnnl::memory::data_type::u8,
+                               dnnl::memory::format_tag::a);
+  tiles_.push_back({operand, scratch_bytes_, bytes, times});
+  return scratch(all);
+}
+
+void KernelBuilder::add_reorder(int from, int to) {
   const auto desc = [&](int slot) {
     return slots_[static_cast<std::size_t>(slot)].memory.get_desc();
   };
-  const dnnl::reorder::primitive_desc reorder(cpu_engine(), desc(copy.from), cpu_engine(),
-                                              desc(copy.to), attributes_with());
-  add(dnnl::reorder(reorder), reorder, {{DNNL_ARG_FROM, copy.from}, {DNNL_ARG_TO, copy.to}});
+  const dnnl::reorder::primitive_desc reorder(cpu_engine(), desc(from), cpu_engine(), desc(to),
+                                              attributes_with());
+  add(dnnl::reorder(reorder), reorder, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
 void KernelBuilder::add(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& desc,
@@ -200,13 +226,14 @@ void KernelBuilder::add(const dnnl::primitive& primitive, const dnnl::primitive_
 
 std::unique_ptr<Kernel> KernelBuilder::finish(std::string name) {
   for (const Copy& copy : last_) {
-    add_reorder(copy);
+    add_reorder(copy.from, copy.to);
   }
-  if (stages_.size() > 1) {
+  if (copies_ > 0) {
     name += "+reorder";
   }
-  return std::make_unique<PrimitiveKernel>(std::move(slots_), std::move(stages_), scratch_bytes_,
-                                           threads_, threads_ != device_threads_, std::move(name));
+  return std::make_unique<PrimitiveKernel>(std::move(slots_), std::move(tiles_), std::move(stages_),
+                                           scratch_bytes_, threads_, threads_ != device_threads_,
+                                           std::move(name));
 }
 
 namespace detail {

@@ -75,6 +75,10 @@ class KernelBuilder {
 
   int operand(std::size_t index, const dnnl::memory::desc& desc);
   int scratch(const dnnl::memory::desc& desc);
+  /// The same memory as another slot's, in another form.
+  int view(int slot, const dnnl::memory::desc& desc);
+  /// Scratch memory that repeats an operand's memory of form `desc` so many times.
+  int tiled(std::size_t operand, const dnnl::memory::desc& desc, std::int64_t times);
   /// An input in the wanted form: the operand itself, or a copy in scratch memory that a reorder
   /// fills first.
   int input(std::size_t index, const dnnl::memory::desc& given, const dnnl::memory::desc& wanted);
@@ -84,6 +88,8 @@ class KernelBuilder {
   void add(const dnnl::primitive& primitive, const dnnl::primitive_desc_base& desc,
            std::vector<Argument> arguments);
 
+  void add_reorder(int from, int to);
+
   std::unique_ptr<Kernel> finish(std::string name);
 
   struct Slot {
@@ -92,6 +98,12 @@ class KernelBuilder {
     std::size_t operand = 0;
     std::int64_t scratch_offset = 0;
     void* address = nullptr;  // last set
+  };
+  struct Tile {
+    std::size_t operand = 0;
+    std::int64_t scratch_offset = 0;
+    std::int64_t bytes = 0;
+    std::int64_t times = 1;
   };
   struct Stage {
     dnnl::primitive primitive;
@@ -105,11 +117,12 @@ class KernelBuilder {
   };
 
   int add_slot(const dnnl::memory::desc& desc, Slot slot);
-  void add_reorder(const Copy& copy);
 
   std::vector<Slot> slots_;
+  std::vector<Tile> tiles_;
   std::vector<Stage> stages_;
   std::vector<Copy> last_;  // the reorders of outputs
+  int copies_ = 0;          // operands that don't lie as the primitives want
   std::int64_t scratch_bytes_ = 0;
   int threads_;
   int device_threads_;

@@ -230,5 +230,48 @@ TEST(OnednnConvTranspose, AgainstTheReference) {
   }
 }
 
+TEST(OnednnConvTranspose, WindowsThatDoNotOverlap) {
+  const Expression sigmoid{
+      {{ScalarFn::sigmoid, {Step::kResult, 0}}, {ScalarFn::linear, {0, 0}, 2, 1}}};
+  for (const std::int64_t outputs : {1, 24}) {
+    for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 8)}) {
+      for (const bool bias : {false, true}) {
+        OpCall call = make_call("conv_transpose", {{"strides", Integers{2, 3}}},
+                                {operand({2, 7, 5, 3}, layout), operand({7, outputs, 2, 3}),
+                                 bias ? operand({outputs}) : absent()},
+                                layout, sigmoid);
+        if (const auto choice = onednn::choose_constant(call, 1)) {
+          call.inputs[1].layout = choice->layout;
+        }
+        if (bias || layout == Layout::channels_last(4)) {
+          check(call);
+        }
+      }
+    }
+  }
+  check(make_call("conv_transpose", {{"strides", Integers{3}}},
+                  {operand({2, 5, 7}), operand({5, 4, 3}), operand({4})}));
+}
+
+TEST(OnednnConvTranspose, Epilogues) {
+  for (const Layout& layout : {Layout::channels_last(4), Layout::blocked(1, 16)}) {
+    const OpCall plain = make_call("conv_transpose", {{"strides", Integers{2, 2}}},
+                                   {operand({1, 16, 5, 7}, layout), operand({16, 17, 3, 3})});
+    const Shape output = plain.outputs[0].shape;
+    const Expression epilogue{{{ScalarFn::add, {Step::kResult, kFirst}},
+                               {ScalarFn::hard_swish, {0, 0}},
+                               {ScalarFn::add, {1, static_cast<std::int16_t>(kFirst + 1)}},
+                               {ScalarFn::linear, {2, 0}, 1, 3}}};
+    OpCall call = make_call("conv_transpose", {{"strides", Integers{2, 2}}},
+                            {operand({1, 16, 5, 7}, layout), operand({16, 17, 3, 3}), absent(),
+                             operand({17, 1, 1}), operand(output, layout)},
+                            layout, epilogue);
+    const auto choice = onednn::choose_constant(call, 1);
+    ASSERT_TRUE(choice.has_value());
+    call.inputs[1].layout = choice->layout;
+    check(call);
+  }
+}
+
 }  // namespace
 }  // namespace tilemesh::cpu

@@ -15,6 +15,10 @@ TEST(OnednnConvert, BetweenLayouts) {
         const Shape shape{2, channels, 5, 7};
         const OpCall call = make_call("convert", {}, {operand(shape, from)}, to);
         KernelOffer offer = offer_of(call, "onednn");
+        if (from.is_rows() || to.is_rows()) {
+          EXPECT_FALSE(offer.kernel);  // there is a faster one
+          continue;
+        }
         ASSERT_TRUE(offer.kernel) << offer.refusal;
         Fixture fixture(call);
         fixture.run(*offer.kernel);
@@ -25,19 +29,21 @@ TEST(OnednnConvert, BetweenLayouts) {
 }
 
 TEST(OnednnConvert, KeepsEveryBit) {
-  const OpCall call =
-      make_call("convert", {}, {operand({2, 3}, Layout::rows(), DType::i32)}, Layout::parse("ba"));
+  const Layout columns = Layout::parse("ba");
+  const Layout blocked = Layout::parse("aB2b");
+  const OpCall call = make_call("convert", {}, {operand({2, 3}, columns, DType::i32)}, blocked);
   KernelOffer offer = offer_of(call, "onednn");
   ASSERT_TRUE(offer.kernel) << offer.refusal;
   // A signalling NaN of f32 among others.
-  const std::int32_t values[] = {0x7f800001, -1, 0x7fffffff, 1 << 30, -(1 << 30), 3};
-  std::int32_t result[6] = {};
-  std::byte* operands[] = {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(values)),
+  std::int32_t values[] = {0x7f800001, -1, 0x7fffffff, 1 << 30, -(1 << 30), 3};
+  std::int32_t result[8] = {};
+  std::int32_t expected[8] = {};
+  std::byte* operands[] = {reinterpret_cast<std::byte*>(values),
                            reinterpret_cast<std::byte*>(result)};
   Buffer scratch(offer.kernel->scratch_bytes());
   offer.kernel->run(operands, scratch.data());
-  const std::int32_t expected[] = {values[0], values[3], values[1],
-                                   values[4], values[2], values[5]};
+  relayout(operands[0], DType::i32, columns, reinterpret_cast<std::byte*>(expected), DType::i32,
+           blocked, Shape{2, 3});
   EXPECT_EQ(std::memcmp(result, expected, sizeof(result)), 0);
 }
 

@@ -5,9 +5,9 @@
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/convert.hpp"
 #include "backends/cpu/kernels/dnnl/matmul.hpp"
-#include "backends/cpu/kernels/dnnl/movement.hpp"
 #include "backends/cpu/kernels/dnnl/norm.hpp"
 #include "backends/cpu/kernels/dnnl/pool.hpp"
+#include "backends/cpu/kernels/dnnl/resize.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -15,7 +15,6 @@ namespace {
 constexpr OpKernel kKernels[] = {
     {"average_pool", {"onednn:pool", offer_with<make_average_pool>}},
     {"batch_normalization", {"onednn:batch_normalization", offer_with<make_batch_normalization>}},
-    {"concat", {"onednn:concat", offer_with<make_concat>}},
     {"conv", {"onednn:conv", offer_with<make_conv>}},
     {"conv_transpose", {"onednn:conv_transpose", offer_with<make_conv_transpose>}},
     {"convert", {"onednn:reorder", offer_with<make_convert>}},

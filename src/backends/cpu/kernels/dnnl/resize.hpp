@@ -4,7 +4,6 @@
 
 namespace tilemesh::cpu::onednn {
 
-std::unique_ptr<Kernel> make_concat(const OpCall& call, const KernelContext& context);
 /// The resizes of images whose rule is oneDNN's: linear with half-pixel centres, nearest wherever
 /// both choose the same elements.
 std::unique_ptr<Kernel> make_resize(const OpCall& call, const KernelContext& context);

@@ -1,4 +1,4 @@
-#include "backends/cpu/kernels/dnnl/movement.hpp"
+#include "backends/cpu/kernels/dnnl/resize.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -122,33 +122,6 @@ dnnl::algorithm check_resize(const OpCall& call) {
 }
 
 }  // namespace
-
-std::unique_ptr<Kernel> make_concat(const OpCall& call, const KernelContext& context) {
-  require(call.epilogue.empty(), "an epilogue");
-  const DType carrier = carrier_of(call.outputs[0].dtype);
-  std::int64_t axis = call.attributes.integer("axis");
-  axis += axis < 0 ? call.outputs[0].shape.rank() : 0;
-  const auto desc_of = [&](const OperandType& operand) {
-    return describe(carrier, operand.shape, operand.layout);
-  };
-  std::vector<dnnl::memory::desc> sources;
-  for (const OperandType& input : call.inputs) {
-    sources.push_back(desc_of(input));
-  }
-  const int threads = threads_of(call, context);
-  const ThreadLimit limit(threads);
-  const dnnl::concat::primitive_desc primitive(desc_of(call.outputs[0]), narrow<int>(axis), sources,
-                                               cpu_engine(), attributes_with());
-  refuse_reference(primitive);
-  KernelBuilder builder(threads, context.threads);
-  std::vector<KernelBuilder::Argument> arguments{
-      {DNNL_ARG_DST, builder.operand(call.inputs.size(), desc_of(call.outputs[0]))}};
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    arguments.push_back({DNNL_ARG_MULTIPLE_SRC + narrow<int>(i), builder.operand(i, sources[i])});
-  }
-  builder.add(dnnl::concat(primitive), primitive, std::move(arguments));
-  return builder.finish(fmt::format("onednn:concat:{}", implementation_of(primitive)));
-}
 
 std::unique_ptr<Kernel> make_resize(const OpCall& call, const KernelContext& context) {
   require(call.epilogue.empty(), "an epilogue");

@@ -17,31 +17,6 @@ void check(const OpCall& call) {
   fixture.expect_reference(1e-5F, 1e-6F);
 }
 
-TEST(OnednnConcat, EveryAxis) {
-  for (const Layout& layout : kLayouts) {
-    for (std::int64_t axis = 0; axis < 4; ++axis) {
-      Dims a{2, 16, 3, 5};
-      Dims b = a;
-      b[static_cast<std::size_t>(axis)] *= 2;
-      check(make_call("concat", {{"axis", axis}},
-                      {operand(Shape(a), layout), operand(Shape(b), layout)}, layout));
-    }
-  }
-}
-
-TEST(OnednnConcat, OddChannelsInBlocks) {
-  const Layout blocked = Layout::blocked(1, 16);
-  const OpCall call =
-      make_call("concat", {{"axis", std::int64_t{1}}},
-                {operand({1, 17, 2, 3}, blocked), operand({1, 5, 2, 3}, blocked)}, blocked);
-  const KernelOffer offer = offer_of(call, "onednn");
-  if (offer.kernel) {
-    check(call);
-  } else {
-    EXPECT_FALSE(offer.refusal.empty());
-  }
-}
-
 Attributes resize_to(const char* mode, const char* coordinate, const char* nearest_mode,
                      const Numbers& scales, const Integers& sizes) {
   return {{"mode", std::string(mode)},
