@@ -137,6 +137,23 @@ TEST(Compile, ConvsKeepTheirLayoutFromOpToOp) {
   EXPECT_EQ(testing::difference(got[0], interpret(graph, inputs)[0], 1e-4), "");
 }
 
+TEST(Compile, TransposesAroundAConvMayVanish) {
+  ProgramBuilder builder("nhwc");
+  const Value x = builder.input("x", spec({1, 4, 5, 6}));
+  const std::vector<float> weights(36, 0.5f);
+  const Value y = builder.op(
+      "conv", {builder.transpose(x, {0, 3, 1, 2}), builder.constant(weights, {6, 6, 1, 1})})[0];
+  builder.output("out", builder.transpose(y, {0, 2, 3, 1}));
+  const Graph graph = builder.build();
+  const Binary binary = compile_for({graph}, {}, testing::channels_last_target());
+  const Program& program = binary.programs()[0];
+  EXPECT_EQ(program.ops.size(), 1u);
+  EXPECT_EQ(program.dram_workspace_bytes, 0);
+  const testing::Values inputs = testing::random_inputs(graph, 4);
+  const auto got = testing::execute(program, binary.constants(), inputs);
+  EXPECT_EQ(testing::difference(got[0], interpret(graph, inputs)[0], 1e-5), "");
+}
+
 TEST(Compile, APinnedInputLayoutIsKept) {
   ProgramBuilder builder("pinned");
   TensorSpec blocked = spec({1, 5, 2, 2});

@@ -4,6 +4,8 @@
 
 #include "tilemesh/base/math.hpp"
 
+#include "compiler/views.hpp"
+
 namespace tilemesh {
 namespace {
 
@@ -75,7 +77,15 @@ class Flattener {
     }
   }
 
+  // What only shows bytes in another way is no op: its value shares the storage of its input.
   void add_call(const GraphNode& node) {
+    const bool is_made_here =
+        node.outputs.size() == 1 && index(node.outputs[0]) == ProgramOp::kAbsent;
+    if (is_made_here && is_free_view(placed_.shard_call(node))) {
+      const std::uint32_t source = use(node.inputs[0]);
+      flat_.view_of[add_value(node.outputs[0])] = source;
+      return;
+    }
     ProgramOp op;
     op.op = node.def->name;
     op.attributes = node.attributes;
@@ -84,19 +94,9 @@ class Flattener {
     op.implementation = node.implementation;
     for (const GraphValueId id : node.inputs)
       op.inputs.push_back(use(id));
-    for (const GraphValueId id : node.outputs) {
-      const bool is_new = id != kNoValue && index(id) == ProgramOp::kAbsent;
+    for (const GraphValueId id : node.outputs)
       op.outputs.push_back(make(id));
-      if (is_new && is_free_view(node)) flat_.view_of[op.outputs.back()] = op.inputs[0];
-    }
     program().ops.push_back(std::move(op));
-  }
-
-  bool is_free_view(const GraphNode& node) const {
-    return node.def->is_view && node.epilogue.empty() &&
-           graph_[node.inputs[0]].type.layout.is_rows() &&
-           graph_[node.outputs[0]].type.layout.is_rows() &&
-           graph_[node.inputs[0]].type.dtype == graph_[node.outputs[0]].type.dtype;
   }
 
   void add_fail(const GraphNode& node) {

@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "compiler/views.hpp"
+
 namespace tilemesh {
 namespace {
 
@@ -114,6 +116,7 @@ class LayoutSearch {
       call.inputs[k].layout = layouts[k];
     auto candidates =
         std::make_unique<std::vector<Candidate>>(problem_.target.candidates(call, constant));
+    add_view(call, *candidates);
     std::erase_if(*candidates, [&](const Candidate& candidate) {
       TILEMESH_CHECK(candidate.inputs.size() == call.inputs.size() &&
                          candidate.outputs.size() == call.outputs.size(),
@@ -134,9 +137,19 @@ class LayoutSearch {
     return true;
   }
 
+  // A transpose may do nothing but name the dims in another order.
+  static void add_view(const OpCall& call, std::vector<Candidate>& candidates) {
+    if (call.def->name != "transpose") return;
+    const Layout& layout = call.inputs[0].layout;
+    if (const auto result = transposed_layout(layout, call.attributes.integers("order"))) {
+      candidates.push_back({"view", {layout}, {*result}, 0});
+    }
+  }
+
   double convert_seconds(const LiveValue& value, const Layout& to) const {
     OperandType type = problem_.placed.shard_type(value.id);
     type.layout = value.layouts[0];
+    if (is_same_memory(type.layout, to, type.shape)) return 0;
     return problem_.target.convert_seconds(type, to);
   }
 

@@ -43,6 +43,10 @@ TEST_P(RandomGraphs, RunInBlockedLayouts) {
   expect_same(testing::lower_and_execute(graph_, testing::blocked_target(), inputs_));
 }
 
+TEST_P(RandomGraphs, RunWithChannelsLast) {
+  expect_same(testing::lower_and_execute(graph_, testing::channels_last_target(), inputs_));
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomGraphs, ::testing::Range(1u, 401u));
 
 }  // namespace

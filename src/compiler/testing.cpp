@@ -17,6 +17,8 @@ bool is_any_of(std::string_view op, std::initializer_list<std::string_view> name
 
 class BlockedTarget final : public Target {
  public:
+  explicit BlockedTarget(const Layout& image) : image_(image) {}
+
   const TargetInfo& info() const override { return info_; }
 
   std::vector<Candidate> candidates(const OpCall& call,
@@ -55,15 +57,14 @@ class BlockedTarget final : public Target {
     return candidate;
   }
 
-  static Candidate blocked_conv(const OpCall& call) {
-    const Layout blocked = Layout::blocked(1, 4);
+  Candidate blocked_conv(const OpCall& call) const {
     Candidate candidate = rows(call, 0.1);
     candidate.implementation = "blocked";
-    candidate.inputs[0] = blocked;
+    candidate.inputs[0] = image_;
     candidate.inputs[1] = Layout({}, {{1, 4}, {0, 4}});
-    candidate.outputs[0] = blocked;
+    candidate.outputs[0] = image_;
     for (std::size_t i = 3; i < call.inputs.size(); ++i) {
-      if (call.inputs[i].shape.rank() == 4) candidate.inputs[i] = blocked;
+      if (call.inputs[i].shape.rank() == 4) candidate.inputs[i] = image_;
     }
     return candidate;
   }
@@ -86,6 +87,7 @@ class BlockedTarget final : public Target {
     return candidate;
   }
 
+  Layout image_;
   TargetInfo info_;
 };
 
@@ -99,7 +101,12 @@ double element(const ConstantData& data, std::int64_t i) {
 }  // namespace
 
 const Target& blocked_target() {
-  static const BlockedTarget target;
+  static const BlockedTarget target(Layout::blocked(1, 4));
+  return target;
+}
+
+const Target& channels_last_target() {
+  static const BlockedTarget target(Layout::channels_last(4));
   return target;
 }
 

@@ -22,6 +22,9 @@ using Values = std::map<std::string, ConstantData>;
 /// `map` and pooling follow their inputs, and runs the rest in rows.
 const Target& blocked_target();
 
+/// The same with channels last for conv.
+const Target& channels_last_target();
+
 ConstantData floats(const Shape& shape, std::vector<float> values);
 ConstantData random_data(DType dtype, const Shape& shape, std::mt19937& random);
 /// Random values for a graph's inputs.

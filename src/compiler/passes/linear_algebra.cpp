@@ -54,6 +54,22 @@ bool fold_scale(Rewriter& rewriter, GraphNode& node) {
   return true;
 }
 
+// (x * c) @ y is (x @ y) * c: there it fuses into the product.
+bool move_scale_behind(Rewriter& rewriter, GraphNode& node) {
+  for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
+    const GraphNode* linear = rewriter.made_only_for(node, node.inputs[at], "linear");
+    if (linear == nullptr || linear->attributes.number_or("beta", 0) != 0) continue;
+    if (node.inputs[0] == node.inputs[1]) continue;
+    std::vector<GraphValueId> inputs = node.inputs;
+    inputs[at] = linear->inputs[0];
+    const double scale = linear->attributes.number_or("alpha", 1);
+    const GraphValueId product = rewriter.insert("matmul", std::move(inputs), node.attributes);
+    rewriter.become(node, "linear", {product}, {{"alpha", scale}, {"beta", 0.0}});
+    return true;
+  }
+  return false;
+}
+
 bool is_mean_over_space(const Rewriter& rewriter, const GraphNode& node) {
   const int rank = rewriter.type(node.inputs[0]).shape.rank();
   // A mean over the last dim of rank 3 is more often half of a layer norm.
@@ -70,8 +86,9 @@ bool is_mean_over_space(const Rewriter& rewriter, const GraphNode& node) {
 bool simplify(Rewriter& rewriter, GraphNode& node) {
   if (!node.epilogue.empty() || node.outputs.size() != 1) return false;
   const std::string_view op = node.def->name;
-  if (op == "matmul") return fold_transpose(rewriter, node);
+  if (op == "matmul" && fold_transpose(rewriter, node)) return true;
   if (!is_mapped(rewriter.type(node.outputs[0]).dtype)) return false;
+  if (op == "matmul") return move_scale_behind(rewriter, node);
   if (op == "linear") return fold_scale(rewriter, node);
   if (op == "reduce_mean" && is_mean_over_space(rewriter, node)) {
     rewriter.become(node, "global_average_pool", {node.inputs[0]});

@@ -165,6 +165,18 @@ TEST_F(Patterns, AScaleGoesIntoConstantWeights) {
   EXPECT_TRUE(node(0).epilogue.empty());
 }
 
+TEST_F(Patterns, AScaleOfAnArgumentMovesBehindTheProduct) {
+  const Value q = op("mul", {input("q", {2, 5, 3}), scalar(0.5f)});
+  const Value k = op("mul", {input("k", {2, 3, 4}), scalar(3)});
+  EXPECT_EQ(ops_after(op("matmul", {q, k})), "matmul");
+  EXPECT_EQ(chain(0), "linear(r; 1.5, 0)");
+}
+
+TEST_F(Patterns, AScaledMatrixTimesItselfStays) {
+  const Value q = op("mul", {input("q", {3, 3}), scalar(0.5f)});
+  EXPECT_EQ(ops_after(op("matmul", {q, q})), "map matmul");
+}
+
 TEST_F(Patterns, AMeanOverSpaceIsAPool) {
   EXPECT_EQ(ops_after(op("reduce_mean", {x_}, {{"axes", Integers{2, 3}}})), "global_average_pool");
 }
