@@ -15,21 +15,45 @@
 
 #include "free_list.hpp"
 
+// Counts what the test program takes from the heap, in place of all the operators that a sanitizer
+// would bring. Not inlined, or g++ sees malloc meet delete.
 namespace {
-// Counts what the test program takes from the heap. Not inlined, or g++ sees malloc meet delete.
 thread_local std::int64_t heap_allocations = 0;
+
+[[gnu::noinline]] void* take(std::size_t bytes) noexcept {
+  ++heap_allocations;
+  return std::malloc(std::max<std::size_t>(bytes, 1));
+}
+
+[[gnu::noinline]] void give(void* memory) noexcept {
+  std::free(memory);
+}
 }  // namespace
 
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++heap_allocations;
-  if (void* memory = std::malloc(std::max<std::size_t>(bytes, 1))) return memory;
+void* operator new(std::size_t bytes) {
+  if (void* memory = take(bytes)) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
+void* operator new[](std::size_t bytes) {
+  return operator new(bytes);
 }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return take(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
+  return take(bytes);
+}
+void operator delete(void* memory) noexcept {
+  give(memory);
+}
+void operator delete[](void* memory) noexcept {
+  give(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  give(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  give(memory);
 }
 
 namespace tilemesh {

@@ -12,7 +12,7 @@ namespace tilemesh::detail {
 namespace {
 
 constexpr std::int64_t kShortRun = 16;  // elements; shorter ones don't pay a call of their own
-constexpr std::int64_t kChunk = 256;    // elements of the buffers that conversions go through
+constexpr std::int64_t kChunk = 256;    // elements that are gathered before they are converted
 
 /// Visits the loops and calls f(source, target) for each place.
 template <class F>
@@ -191,7 +191,7 @@ void copy_same(Plan& plan, std::int64_t element_bytes) {
 
 // Different element types: through small buffers, so that each conversion exists once.
 
-using Buffer = std::array<std::byte, static_cast<std::size_t>(kChunk * 64)>;
+constexpr std::int64_t kBufferBytes = 16 << 10;  // half of a first-level cache
 
 struct Conversion {
   ConvertRun run;
@@ -208,14 +208,15 @@ void convert_runs(Plan& plan, const Conversion& convert) {
 /// Converts source rows into a buffer as wide as a target line, and transposes that.
 void convert_transposed(const Plan& rest, const NestLoop& t, const NestLoop& f,
                         const Conversion& convert) {
-  alignas(64) Buffer buffer;
-  const std::int64_t t_step = 64 / convert.target_bytes;
-  const std::int64_t row = kChunk * convert.target_bytes;
+  alignas(64) std::array<std::byte, kBufferBytes> buffer;
+  const std::int64_t t_step = std::min(64 / convert.target_bytes, t.size);
+  const std::int64_t f_step = kBufferBytes / (t_step * convert.target_bytes) / 64 * 64;
+  const std::int64_t row = f_step * convert.target_bytes;
   walk(rest.loops, rest.source, rest.target, [&](const std::byte* s, std::byte* d) {
     for (std::int64_t t0 = 0; t0 < t.size; t0 += t_step) {
-      for (std::int64_t f0 = 0; f0 < f.size; f0 += kChunk) {
+      for (std::int64_t f0 = 0; f0 < f.size; f0 += f_step) {
         const Transpose job{.t_count = std::min(t_step, t.size - t0),
-                            .f_count = std::min(kChunk, f.size - f0),
+                            .f_count = std::min(f_step, f.size - f0),
                             .source_row = row,
                             .target_row = f.to,
                             .element_bytes = convert.target_bytes};

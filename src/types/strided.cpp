@@ -93,6 +93,15 @@ void zero_padding(const Side& side, std::byte* target, const Shape& shape, const
   }
 }
 
+bool is_dense(const ConstStridedView& view) {
+  return view.strides == row_major_strides(view.shape);
+}
+
+void copy_bytes(const std::byte* source, std::byte* target, DType dtype, const Shape& shape) {
+  const auto bytes = static_cast<std::size_t>(shape.element_count() * size_of(dtype));
+  if (bytes != 0) std::memcpy(target, source, bytes);
+}
+
 }  // namespace
 
 std::vector<LayoutLoop> layout_loops(const Layout& layout, const Shape& shape) {
@@ -121,6 +130,9 @@ void copy_strided(const ConstStridedView& source, const StridedView& target) {
   }
   check_strides(source.strides, source.shape);
   check_strides(target.strides, target.shape);
+  if (source.dtype == target.dtype && is_dense(source) && is_dense(target)) {
+    return copy_bytes(source.data, target.data, source.dtype, source.shape);
+  }
   try_copy(side_of(source.dtype, source.strides), source.data,
            side_of(target.dtype, target.strides), target.data, source.shape);
 }
@@ -128,6 +140,9 @@ void copy_strided(const ConstStridedView& source, const StridedView& target) {
 void pack(const ConstStridedView& source, const Layout& layout, DType dtype, std::byte* target) {
   check_layout(layout, source.shape, "pack into");
   check_strides(source.strides, source.shape);
+  if (source.dtype == dtype && layout.is_rows() && is_dense(source)) {
+    return copy_bytes(source.data, target, dtype, source.shape);
+  }
   const Side side = side_of(dtype, layout, source.shape);
   try_copy(side_of(source.dtype, source.strides), source.data, side, target, source.shape);
   zero_padding(side, target, source.shape, layout.padded(source.shape));
@@ -136,6 +151,9 @@ void pack(const ConstStridedView& source, const Layout& layout, DType dtype, std
 void unpack(const std::byte* source, DType dtype, const Layout& layout, const StridedView& target) {
   check_layout(layout, target.shape, "unpack");
   check_strides(target.strides, target.shape);
+  if (target.dtype == dtype && layout.is_rows() && is_dense(target)) {
+    return copy_bytes(source, target.data, dtype, target.shape);
+  }
   try_copy(side_of(dtype, layout, target.shape), source, side_of(target.dtype, target.strides),
            target.data, target.shape);
 }

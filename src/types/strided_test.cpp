@@ -351,6 +351,22 @@ TEST(Strided, IntegersKeepAllTheirBits) {
   EXPECT_EQ(target, (std::vector<std::int64_t>{kEdge, kEdge + 2, -kEdge, 0}));
 }
 
+TEST(Strided, DenseRowsAreCopiedWhole) {
+  std::vector<float> source = {1, 2, 3, 4, 5, 6};
+  const Shape shape{2, 3};
+  const ConstStridedView view(bytes_of(source), DType::f32, shape, row_major_strides(shape));
+  std::vector<float> packed(7, -1);
+  pack(view, Layout::rows(), DType::f32, bytes_of(packed));
+  EXPECT_EQ(packed, (std::vector<float>{1, 2, 3, 4, 5, 6, -1}));
+  std::vector<float> unpacked(7, -1);
+  unpack(bytes_of(packed), DType::f32, Layout::rows(),
+         {bytes_of(unpacked), DType::f32, shape, row_major_strides(shape)});
+  EXPECT_EQ(unpacked, packed);
+  std::vector<float> copied(7, -1);
+  copy_strided(view, {bytes_of(copied), DType::f32, shape, row_major_strides(shape)});
+  EXPECT_EQ(copied, packed);
+}
+
 TEST(Strided, NothingIsTouchedForNoElements) {
   copy_strided({nullptr, DType::f32, {0, 3}, {3, 1}}, {nullptr, DType::f32, {0, 3}, {3, 1}});
   pack({nullptr, DType::f32, {2, 0}, {0, 1}}, Layout::blocked(1, 16), DType::f32, nullptr);

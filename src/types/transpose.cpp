@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::int64_t kLine = 64;    // bytes of a cache line
 constexpr std::int64_t kVector = 16;  // bytes of the vectors that every x86-64 and arm64 has
-constexpr std::int64_t kSweep =
-    4096;  // elements of a source row that are read before the next rows
+// Rows and columns that are done before the next: as many pages as their addresses are kept for.
+constexpr std::int64_t kTile = 256;
 
 /// E is an unsigned integer of the element's size.
 template <class E>
@@ -135,26 +135,36 @@ void strip(const Transpose& job, const std::byte* source, std::byte* target, std
                target + whole * job.target_row, f_count - whole);
 }
 
+/// Strips, then what is left of less than a line.
+template <class E>
+void strips(const Transpose& job, const std::byte* source, std::int64_t t_count, std::byte* target,
+            std::int64_t f_count, bool stream) {
+  constexpr std::int64_t kStep = Block<E>::kLineCount;
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(E));
+  std::int64_t t = 0;
+  for (; t + kStep <= t_count; t += kStep) {
+    strip<E>(job, source + t * job.source_row, target + t * kBytes, f_count, stream);
+  }
+  rectangle<E>(job, source + t * job.source_row, t_count - t, target + t * kBytes, f_count);
+}
+
 template <class E>
 void run(const Transpose& job, const std::byte* source, std::byte* target) {
   constexpr auto kBytes = static_cast<std::int64_t>(sizeof(E));
-  constexpr std::int64_t kStep = Block<E>::kLineCount;
   const auto misaligned =
       static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(target) % kLine);
-  // Streaming wants whole lines: all target rows must begin alike, and the first elements go ahead.
-  const bool stream = job.stream && job.target_row % kLine == 0 && misaligned % kBytes == 0;
+  // Streaming wants whole lines: all target rows must begin alike, and the first elements go ahead,
+  // unless rows are too short to have many whole lines then.
+  const bool stream = job.stream && job.target_row % kLine == 0 && misaligned % kBytes == 0 &&
+                      (misaligned == 0 || job.t_count >= 8 * Block<E>::kLineCount);
   const std::int64_t ahead =
       stream && misaligned != 0 ? std::min((kLine - misaligned) / kBytes, job.t_count) : 0;
-  for (std::int64_t f = 0; f < job.f_count; f += kSweep) {
-    const std::int64_t f_count = std::min(kSweep, job.f_count - f);
-    const std::byte* from = source + f * kBytes;
-    std::byte* to = target + f * job.target_row;
-    rectangle<E>(job, from, ahead, to, f_count);
-    std::int64_t t = ahead;
-    for (; t + kStep <= job.t_count; t += kStep) {
-      strip<E>(job, from + t * job.source_row, to + t * kBytes, f_count, stream);
+  rectangle<E>(job, source, ahead, target, job.f_count);
+  for (std::int64_t t = ahead; t < job.t_count; t += kTile) {
+    for (std::int64_t f = 0; f < job.f_count; f += kTile) {
+      strips<E>(job, source + t * job.source_row + f * kBytes, std::min(kTile, job.t_count - t),
+                target + f * job.target_row + t * kBytes, std::min(kTile, job.f_count - f), stream);
     }
-    rectangle<E>(job, from + t * job.source_row, job.t_count - t, to + t * kBytes, f_count);
   }
 }
 
