@@ -12,6 +12,7 @@
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/device/backend.hpp"
+#include "tilemesh/types/strided.hpp"
 
 #include "command.hpp"
 #include "npy.hpp"
@@ -60,6 +61,38 @@ void check_known(const std::string& name, const std::set<std::string>& known,
   }
 }
 
+/// The number that `text` is, as one element of the input's type and rank; nullopt if it is none.
+std::optional<ConstantData> parse_element(std::string_view text, const OnnxInputInfo& input) {
+  double number = 0;
+  std::int64_t whole = 0;
+  const char* last = text.data() + text.size();
+  const auto as_whole = std::from_chars(text.data(), last, whole);
+  const bool is_whole = as_whole.ec == std::errc() && as_whole.ptr == last;
+  if (!is_whole) {
+    const auto as_number = std::from_chars(text.data(), last, number);
+    if (as_number.ec != std::errc() || as_number.ptr != last) {
+      return std::nullopt;
+    }
+  }
+  Dims sizes;
+  sizes.resize(input.dims.size(), 1);
+  const Shape shape(sizes);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size_of(input.dtype)));
+  const auto* source = is_whole ? reinterpret_cast<const std::byte*>(&whole)
+                                : reinterpret_cast<const std::byte*>(&number);
+  const Dims strides = row_major_strides(shape);
+  copy_strided({source, is_whole ? DType::i64 : DType::f64, shape, strides},
+               {bytes.data(), input.dtype, shape, strides});
+  return make_constant_bytes(input.dtype, shape, bytes);
+}
+
+ConstantData read_value(const std::string& text, const OnnxInputInfo& input) {
+  if (auto element = parse_element(text, input)) {
+    return *element;
+  }
+  return to_constant(read_npy(text));
+}
+
 /// The options that are about ONNX, read; names that no model has are refused.
 OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& inputs,
                               const Inputs& all) {
@@ -85,9 +118,13 @@ OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& in
     check_known(name, names, "--shape", "input");
     result.shapes[name] = parse_shape(value, "--shape " + text);
   }
-  for (const auto& [name, array] : read_named_arrays(options.values, "--value")) {
+  for (const std::string& text : options.values) {
+    const auto [name, value] = split_pair(text, "--value");
     check_known(name, names, "--value", "input");
-    result.values[name] = to_constant(array);
+    const auto input = std::ranges::find(all, name, &OnnxInputInfo::name);
+    if (!result.values.emplace(name, read_value(value, *input)).second) {
+      throw UsageError(fmt::format("--value {}: \"{}\" is given twice", text, name));
+    }
   }
   for (const auto& [name, array] : inputs) {
     if (names.count(name) == 0) {
@@ -215,7 +252,7 @@ std::optional<MeshShape> MeshChoice::shape() const {
 void ModelOptions::add_to(CLI::App& app) {
   repeated(app, "--dim", dims, "NAME=N", "Size of a symbolic dim; may be repeated");
   repeated(app, "--shape", shapes, "INPUT=N,N,...", "Whole shape of an input; may be repeated");
-  repeated(app, "--value", values, "INPUT=FILE.npy",
+  repeated(app, "--value", values, "INPUT=NUMBER|FILE.npy",
            "Fix an input to a value, so that it is no input any more; may be repeated");
   repeated(app, "--space", spaces, "NAME=host|dram|l1",
            "Where an input or output lives; may be repeated");
