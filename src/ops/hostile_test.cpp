@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "tilemesh/base/error.hpp"
