@@ -20,7 +20,7 @@ void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   std::unique_lock lock(lock_);
   if (!closed_status_.ok()) {
     lock.unlock();
-    end(*lane, std::move(command), closed_status_);
+    let_go(*lane, std::move(command)).complete(closed_status_);
     return;
   }
   lane->commands.push_back(std::move(command));
@@ -66,7 +66,6 @@ void Strand::run() {
   constexpr int kTurn = 16;       // commands before other strands get theirs
   if (begin(State::scheduled)) {  // or a helping thread was faster
     run_some(kTurn);
-    release();
   }
 }
 
@@ -78,7 +77,6 @@ void Strand::poll() {
     if (ready_count_.load(std::memory_order_relaxed) > 0 &&
         (begin(State::idle) || begin(State::scheduled))) {
       run_some(std::numeric_limits<int>::max());
-      release();
       wait = detail::SpinWait(kPoll);
     }
   } while (!closed_.load(std::memory_order_relaxed) && wait.step());
@@ -106,12 +104,8 @@ void Strand::release_claim(Lane& lane) {
 }
 
 bool Strand::help() {
-  if (ready_count_.load() == 0 || !(begin(State::idle) || begin(State::scheduled))) {
-    return false;
-  }
-  const bool ran = run_some(1) > 0;
-  release();
-  return ran;
+  return ready_count_.load() > 0 && (begin(State::idle) || begin(State::scheduled)) &&
+         run_some(1) > 0;
 }
 
 void Strand::close(const Status& status) {
@@ -127,7 +121,7 @@ void Strand::close(const Status& status) {
     }
   }
   for (auto& [lane, command] : dropped) {
-    end(*lane, std::move(command), status);
+    let_go(*lane, std::move(command)).complete(status);
   }
 }
 
@@ -153,26 +147,37 @@ std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock
   return nullptr;
 }
 
-/// Carries out at most `limit` commands; returns how many.
+/// Carries out at most `limit` commands, then lets the strand go; returns how many. Requires that
+/// the caller has begun.
 int Strand::run_some(int limit) {
-  int count = 0;
   std::unique_lock lock(lock_);
-  while (count < limit) {
+  for (int count = 1;; ++count) {
     const std::shared_ptr<Lane> lane = next_lane(lock);
     if (lane == nullptr) {
-      break;
+      lock.unlock();
+      release();
+      return count - 1;
     }
     Command command = lane->commands.pop_front();
     lock.unlock();
-    finish(*lane, std::move(command));
-    ++count;
+    const Status status = outcome(command);
+    const EventSource done = let_go(*lane, std::move(command));
     lock.lock();
     lane->active = !lane->commands.empty();
     if (lane->active) {
       make_ready(lane);
     }
+    const bool last = count == limit || ready_.empty();
+    lock.unlock();
+    if (last) {
+      release();  // first, so that who sees the event complete finds the device idle
+    }
+    done.complete(status);
+    if (last) {
+      return count;
+    }
+    lock.lock();
   }
-  return count;
 }
 
 void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) {
@@ -187,19 +192,17 @@ void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) 
   });
 }
 
-void Strand::finish(Lane& lane, Command command) {
+Status Strand::outcome(Command& command) {
   Status status = detail::failed_dependency(command);
-  if (status.ok()) {
-    status = carry_out(command);
-  }
-  end(lane, std::move(command), status);
+  return status.ok() ? carry_out(command) : status;
 }
 
-void Strand::end(Lane& lane, Command command, const Status& status) {
-  const EventSource done = detail::release(std::move(command));
+/// The command is over, but for its event.
+EventSource Strand::let_go(Lane& lane, Command command) {
+  EventSource done = detail::release(std::move(command));
   lane.unfinished.fetch_sub(1);
   unfinished_.fetch_sub(1);
-  done.complete(status);
+  return done;
 }
 
 }  // namespace tilemesh::cpu

@@ -61,8 +61,8 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   void poll();
   int run_some(int limit);
   std::shared_ptr<Lane> next_lane(std::unique_lock<detail::SpinLock>& lock);
-  void finish(Lane& lane, Command command);
-  void end(Lane& lane, Command command, const Status& status);
+  Status outcome(Command& command);
+  EventSource let_go(Lane& lane, Command command);
   void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   void make_ready(const std::shared_ptr<Lane>& lane);
   void schedule_if_ready();
