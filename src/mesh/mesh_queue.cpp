@@ -36,17 +36,22 @@ std::int64_t check_shard(const MeshBuffer& buffer, const MeshShape& shape,
     fail(
         fmt::format("{} rows of {} bytes: neither can be negative", region.rows, region.row_bytes));
   }
-  const std::int64_t bytes = checked_mul(region.rows, region.row_bytes);
+  const std::int64_t capacity = buffer.bytes_per_device();
+  const bool fits_dense = region.row_bytes == 0 || region.rows <= capacity / region.row_bytes;
+  if (!fits_dense || (region.rows > 1 && region.device_pitch_bytes > capacity)) {
+    fail(fmt::format("{} rows of {} bytes at a pitch of {} don't fit its {} bytes per device",
+                     region.rows, region.row_bytes, region.device_pitch_bytes, capacity));
+  }
   if (region.rows > 1 && (region.device_pitch_bytes < region.row_bytes ||
                           (!std::is_const_v<Byte> && region.host_pitch_bytes < region.row_bytes))) {
     fail(fmt::format("rows of {} bytes overlap at pitches {} (host) and {} (device)",
                      region.row_bytes, region.host_pitch_bytes, region.device_pitch_bytes));
   }
+  const std::int64_t bytes = region.rows * region.row_bytes;
   const std::int64_t extent = detail::extent_bytes(region, region.device_pitch_bytes);
-  if (shard.device_offset < 0 || extent > buffer.bytes_per_device() ||
-      shard.device_offset > buffer.bytes_per_device() - extent) {
+  if (shard.device_offset < 0 || extent > capacity || shard.device_offset > capacity - extent) {
     fail(fmt::format("{} bytes at offset {} don't fit its {} bytes per device", extent,
-                     shard.device_offset, buffer.bytes_per_device()));
+                     shard.device_offset, capacity));
   }
   if (shard.host == nullptr && bytes > 0) {
     fail("the host memory is null");

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tilemesh/mesh/mesh.hpp"
+#include "tilemesh/mesh/mesh_buffer.hpp"
+#include "tilemesh/mesh/mesh_queue.hpp"
+
+namespace tilemesh {
+
+/// A mesh that a test runs on.
+struct MeshCase {
+  std::string name;
+  MeshOptions options;
+};
+
+inline void PrintTo(const MeshCase& mesh, std::ostream* out) {
+  *out << mesh.name;
+}
+
+inline std::vector<MeshCase> mesh_cases() {
+  constexpr std::int64_t kDram = 1 << 20;
+  constexpr std::int64_t kL1 = 64 << 10;
+  const auto options = [](MeshShape shape, const char* backend) {
+    return MeshOptions{.shape = shape, .backend = backend, .dram_bytes = kDram, .l1_bytes = kL1};
+  };
+  return {{"null_1x2", options({1, 2}, "null")},
+          {"cpu_1x1", options({1, 1}, "cpu")},
+          {"cpu_1x2", options({1, 2}, "cpu")},
+          {"cpu_2x4", options({2, 4}, "cpu")}};
+}
+
+inline std::string mesh_case_name(const testing::TestParamInfo<MeshCase>& info) {
+  return info.param.name;
+}
+
+class MeshTest : public testing::TestWithParam<MeshCase> {
+ protected:
+  Mesh mesh_ = Mesh::open(GetParam().options);
+  MeshQueue& queue_ = mesh_.queue();
+
+  MeshBuffer allocate(std::int64_t bytes, const std::string& label = "buffer") {
+    return MeshBuffer::allocate(mesh_, {.bytes_per_device = bytes, .label = label});
+  }
+  std::int64_t used_bytes() const { return memory_report(mesh_).spaces.at(0).used_bytes; }
+
+  /// The bytes of every device, one after the other.
+  std::vector<std::uint8_t> read_all(const MeshBuffer& buffer) {
+    const std::int64_t bytes = buffer.bytes_per_device();
+    std::vector<std::uint8_t> all(static_cast<std::size_t>(bytes * mesh_.device_count()));
+    std::vector<ShardRead> reads;
+    for (int i = 0; i < mesh_.device_count(); ++i) {
+      reads.push_back({.coord = mesh_.shape().coord_of(i),
+                       .host = reinterpret_cast<std::byte*>(all.data()) + i * bytes,  // NOLINT
+                       .region = {.row_bytes = bytes},
+                       .device_offset = 0,
+                       .keep_alive = nullptr});
+    }
+    queue_.enqueue_read(buffer, reads).wait();
+    return all;
+  }
+};
+
+}  // namespace tilemesh
