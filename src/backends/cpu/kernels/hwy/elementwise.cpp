@@ -124,6 +124,7 @@ class ElementwiseKernel final : public Kernel {
 
   void run(std::byte* const* operands, std::byte* scratch) override;
   std::int64_t scratch_bytes() const override { return scratch_bytes_; }
+  int threads() const override { return threads_; }
   std::string_view name() const override { return name_; }
 
  private:

@@ -40,6 +40,7 @@ class GatherKernel final : public Kernel {
       }
     }
   }
+  int threads() const override { return 1; }
   std::string_view name() const override { return "highway:gather"; }
 
  private:

@@ -35,6 +35,13 @@ class MovementKernel final : public Kernel {
       fill_with_zeros(padded.boxes, padded.element_bytes, operands[padded.place]);
     }
   }
+  int threads() const override {
+    int most = 1;
+    for (const Move& move : moves_) {
+      most = std::max(most, move.copy.threads(threads_));
+    }
+    return most;
+  }
   std::string_view name() const override { return name_; }
 
  private:

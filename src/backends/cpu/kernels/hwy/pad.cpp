@@ -49,6 +49,15 @@ class PadKernel final : public Kernel {
     }
     fill_with_zeros(padding_, element_bytes_, output);
   }
+  int threads() const override {
+    int most = 1;
+    for (const std::vector<RegionCopy>* copies : {&middle_, &borders_}) {
+      for (const RegionCopy& copy : *copies) {
+        most = std::max(most, copy.threads(threads_));
+      }
+    }
+    return most;
+  }
   std::string_view name() const override { return "highway:pad"; }
 
  private:

@@ -59,6 +59,7 @@ class RecurrentKernel : public Kernel {
                                       std::max<std::int64_t>(sizes_.steps, 1));
   }
 
+  int threads() const override { return 1; }
   std::int64_t scratch_bytes() const override {
     const std::int64_t elements = group_ * sizes_.batch * sizes_.rows() + 2 * sizes_.state() +
                                   sizes_.rows() + work_elements();

@@ -234,6 +234,14 @@ RegionCopy::RegionCopy(const OperandType& from, const OperandType& to, const Reg
   }
 }
 
+int RegionCopy::threads(int device_threads) const {
+  int most = 1;
+  for (const Part& part : parts_) {
+    most = std::max(most, part.copy.threads(device_threads));
+  }
+  return most;
+}
+
 void RegionCopy::run(const std::byte* from, std::byte* to, int threads) const {
   for (const Part& part : parts_) {
     part.copy.run(from + part.from_offset, to + part.to_offset, threads);

@@ -38,6 +38,8 @@ class RegionCopy {
   RegionCopy(const OperandType& from, const OperandType& to, const Region& region);
 
   void run(const std::byte* from, std::byte* to, int threads) const;
+  /// How many of so many threads run() makes use of.
+  int threads(int device_threads) const;
 
   struct Unsplittable {
     std::string reason;

@@ -137,10 +137,13 @@ void StridedCopy::plan() {
   }
 }
 
-void StridedCopy::run(const std::byte* from, std::byte* to, int threads) const {
+int StridedCopy::threads(int device_threads) const {
+  return threads_for(static_cast<double>(bytes_) * kNanosecondsPerByte, device_threads);
+}
+
+void StridedCopy::run(const std::byte* from, std::byte* to, int device_threads) const {
   if (mode_ == Mode::nothing) return;
-  const int team = threads_for(static_cast<double>(bytes_) * kNanosecondsPerByte, threads);
-  parallel_for(team, units_,
+  parallel_for(threads(device_threads), units_,
                [&](int, std::int64_t begin, std::int64_t end) { run_units(from, to, begin, end); });
 }
 

@@ -27,7 +27,9 @@ class StridedCopy {
  public:
   StridedCopy(std::vector<CopyLoop> loops, std::int64_t element_bytes);
 
-  void run(const std::byte* from, std::byte* to, int threads) const;
+  void run(const std::byte* from, std::byte* to, int device_threads) const;
+  /// How many of so many threads run() makes use of.
+  int threads(int device_threads) const;
   /// Bytes that it writes.
   std::int64_t bytes() const { return bytes_; }
 
