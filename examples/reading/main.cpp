@@ -99,6 +99,10 @@ Reading decode(const tm::Tensor& scores, const std::vector<std::string>& charact
     last = index;
   }
   reading.confidence /= std::max(count, 1);
+  // The margins of the picture read as spaces.
+  const auto begin = reading.text.find_first_not_of(' ');
+  const auto end = reading.text.find_last_not_of(' ');
+  reading.text = begin == std::string::npos ? "" : reading.text.substr(begin, end - begin + 1);
   return reading;
 }
 
