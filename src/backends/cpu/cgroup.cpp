@@ -13,8 +13,6 @@ namespace tilemesh::cpu {
 
 namespace {
 
-const std::string kRoot = "/sys/fs/cgroup";
-
 /// The first line's words of a control file; empty if there is no such file.
 std::vector<std::string> words_of(const std::string& path) {
   std::ifstream file(path);
@@ -39,8 +37,8 @@ std::optional<std::int64_t> number(const std::string& word) {
 }
 
 /// The group of a version 1 controller ("" asks for version 2): "/user.slice/...".
-std::string group_of(const std::string& controller) {
-  std::ifstream file("/proc/self/cgroup");
+std::string group_of(const CgroupPaths& paths, const std::string& controller) {
+  std::ifstream file(paths.membership);
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
@@ -83,14 +81,14 @@ std::optional<std::int64_t> cores(std::optional<std::int64_t> quota,
 
 }  // namespace
 
-std::optional<std::int64_t> cgroup_cores() {
+std::optional<std::int64_t> cgroup_cores(const CgroupPaths& paths) {
   std::optional<std::int64_t> limit;
-  for (const std::string& folder : folders(kRoot, group_of(""))) {
+  for (const std::string& folder : folders(paths.mount, group_of(paths, ""))) {
     if (const auto words = words_of(folder + "/cpu.max"); words.size() == 2) {
       lower(limit, cores(number(words[0]), number(words[1])));
     }
   }
-  for (const std::string& folder : folders(kRoot + "/cpu", group_of("cpu"))) {
+  for (const std::string& folder : folders(paths.mount + "/cpu", group_of(paths, "cpu"))) {
     const auto quota = words_of(folder + "/cpu.cfs_quota_us");
     const auto period = words_of(folder + "/cpu.cfs_period_us");
     if (!quota.empty() && !period.empty()) {
@@ -100,14 +98,14 @@ std::optional<std::int64_t> cgroup_cores() {
   return limit;
 }
 
-std::optional<std::int64_t> cgroup_memory_bytes() {
+std::optional<std::int64_t> cgroup_memory_bytes(const CgroupPaths& paths) {
   std::optional<std::int64_t> limit;
-  for (const std::string& folder : folders(kRoot, group_of(""))) {
+  for (const std::string& folder : folders(paths.mount, group_of(paths, ""))) {
     if (const auto words = words_of(folder + "/memory.max"); !words.empty()) {
       lower(limit, number(words[0]));
     }
   }
-  for (const std::string& folder : folders(kRoot + "/memory", group_of("memory"))) {
+  for (const std::string& folder : folders(paths.mount + "/memory", group_of(paths, "memory"))) {
     if (const auto words = words_of(folder + "/memory.limit_in_bytes"); !words.empty()) {
       lower(limit, number(words[0]));
     }

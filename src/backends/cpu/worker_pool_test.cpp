@@ -1,0 +1,150 @@
+#include "backends/cpu/worker_pool.hpp"
+
+#include <atomic>
+#include <future>
+
+#include <gtest/gtest.h>
+
+#include "tilemesh/device/worker_scope.hpp"
+
+#include "backends/cpu/machine.hpp"
+#include "backends/cpu/omp_threads.hpp"
+#include "backends/cpu/ring_queue.hpp"
+
+namespace tilemesh::cpu {
+namespace {
+
+class Task final : public Work {
+ public:
+  explicit Task(std::function<void()> function) : function_(std::move(function)) {}
+  void run() override { function_(); }
+
+ private:
+  std::function<void()> function_;
+};
+
+TEST(RingQueue, KeepsTheOrderAcrossGrowthAndWrapping) {
+  RingQueue<std::unique_ptr<int>> queue;
+  int pushed = 0;
+  int popped = 0;
+  for (int round = 1; round < 40; ++round) {
+    for (int i = 0; i < round; ++i) {
+      queue.push_back(std::make_unique<int>(pushed++));
+    }
+    for (int i = 0; i < round / 2; ++i) {
+      ASSERT_EQ(*queue.pop_front(), popped++);
+    }
+  }
+  EXPECT_EQ(std::cmp_equal(queue.size(), pushed - popped), true);
+  while (!queue.empty()) {
+    ASSERT_EQ(*queue.pop_front(), popped++);
+  }
+  EXPECT_EQ(popped, pushed);
+  EXPECT_THROW(queue.pop_front(), Error);
+}
+
+TEST(WorkerPool, RunsOnWorkersWithTheirThreadsSet) {
+  const WorkerPool pool({.workers = 1, .threads_per_worker = 3});
+  std::promise<bool> on_worker;
+  std::promise<int> threads;
+  pool.list()->schedule(std::make_shared<Task>([&] {
+    on_worker.set_value(detail::on_worker_thread() && pool.is_this_thread());
+    threads.set_value(omp_threads());
+  }));
+  EXPECT_TRUE(on_worker.get_future().get());
+  EXPECT_EQ(threads.get_future().get(), 3);
+  EXPECT_FALSE(detail::on_worker_thread());
+  EXPECT_FALSE(pool.is_this_thread());
+}
+
+TEST(WorkerPool, WakesSleepersWithAndWithoutSpinning) {
+  for (const auto spin : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(1000000)}) {
+    const WorkerPool pool({.workers = 2, .spin = spin});
+    for (int i = 0; i < 200; ++i) {
+      std::promise<void> ran;
+      pool.list()->schedule(std::make_shared<Task>([&] { ran.set_value(); }));
+      ran.get_future().wait();
+    }
+  }
+}
+
+TEST(WorkerPool, WorkIsListedOnceAtATime) {
+  std::promise<void> gate;
+  std::promise<void> begun;
+  std::atomic<int> runs = 0;
+  {
+    const WorkerPool pool({.workers = 1});
+    pool.list()->schedule(std::make_shared<Task>([&] {
+      begun.set_value();
+      gate.get_future().wait();
+    }));
+    begun.get_future().wait();
+    const auto counted = std::make_shared<Task>([&] { ++runs; });
+    pool.list()->schedule(counted);
+    pool.list()->schedule(counted);
+    std::promise<void> last;
+    pool.list()->schedule(std::make_shared<Task>([&] { last.set_value(); }));
+    gate.set_value();
+    last.get_future().wait();
+  }
+  EXPECT_EQ(runs.load(), 1);
+}
+
+TEST(WorkerPool, MayEndOnItsOwnWorker) {
+  for (int round = 0; round < 50; ++round) {
+    auto pool = std::make_shared<WorkerPool>(WorkerPoolOptions{.workers = 2});
+    const auto list = pool->list();
+    std::promise<void> handed_over;
+    std::promise<void> ended;
+    list->schedule(std::make_shared<Task>(
+        [held = pool, gate = handed_over.get_future().share(), &ended]() mutable {
+          gate.wait();
+          held.reset();
+          ended.set_value();
+        }));
+    pool.reset();
+    handed_over.set_value();
+    ended.get_future().wait();
+  }
+}
+
+TEST(OmpThreads, AreSetForTheScopeAlone) {
+  const int before = omp_threads();
+  {
+    const OmpThreads guard(before + 1);
+    EXPECT_EQ(omp_threads(), before + 1);
+    {
+      const OmpThreads inner(1);
+      EXPECT_EQ(omp_threads(), 1);
+    }
+    EXPECT_EQ(omp_threads(), before + 1);
+  }
+  EXPECT_EQ(omp_threads(), before);
+}
+
+TEST(Machine, HasCoresAndMemory) {
+  const Machine machine = read_machine();
+  EXPECT_GE(machine.cores(), 1);
+  EXPECT_LE(machine.cores(), static_cast<int>(std::thread::hardware_concurrency()));
+  EXPECT_GT(machine.memory_bytes, 0);
+  EXPECT_GE(machine.numa_nodes, 1);
+  EXPECT_FALSE(machine.name.empty());
+}
+
+TEST(CoreLease, GivesEachProcessorToOneHolderAndTakesItBack) {
+  Machine machine;
+  machine.processors = {1000, 1001, 1002};  // of no machine: nothing is bound here
+  {
+    const CoreLease two(machine, 2);
+    EXPECT_EQ(two.processors(), (std::vector<unsigned>{1000, 1001}));
+    const CoreLease too_many(machine, 2);
+    EXPECT_TRUE(too_many.processors().empty());
+    const CoreLease one(machine, 1);
+    EXPECT_EQ(one.processors(), std::vector<unsigned>{1002});
+  }
+  const CoreLease all(machine, 3);
+  EXPECT_EQ(all.processors(), machine.processors);
+}
+
+}  // namespace
+}  // namespace tilemesh::cpu
