@@ -127,10 +127,12 @@ class LayoutSearch {
     return *asked_.back().second;
   }
 
-  // What is stored in the binary can't be in a form that only a backend can make.
+  // What is stored in the binary, or made resident by its user, can't be in a form that only a
+  // backend can make.
   bool can_be_stored(const GraphNode& node, const Candidate& candidate) const {
     for (std::size_t k = 0; k < node.inputs.size(); ++k) {
-      if (problem_.placed.graph.is_constant(node.inputs[k]) && candidate.inputs[k].is_opaque()) {
+      if (node.inputs[k] != kNoValue && problem_.is_free(node.inputs[k]) &&
+          candidate.inputs[k].is_opaque()) {
         return false;
       }
     }
