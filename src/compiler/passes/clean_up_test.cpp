@@ -63,6 +63,18 @@ TEST_F(CleanUp, TransposeOfDimsOfOneIsAReshape) {
   EXPECT_EQ(ops_after(op("transpose", {x}, {{"order", Integers{1, 0, 3, 2}}})), "reshape");
 }
 
+TEST_F(CleanUp, AReductionOverDimsOfOneIsAReshape) {
+  const Value x = input("x", {3, 1, 2, 1});
+  EXPECT_EQ(
+      ops_after(op("reduce_mean", {x}, {{"axes", Integers{1, 3}}, {"keepdims", std::int64_t{0}}})),
+      "reshape");
+}
+
+TEST_F(CleanUp, AReductionOverMoreStays) {
+  const Value x = input("x", {3, 1, 2, 1});
+  EXPECT_EQ(ops_after(op("reduce_max", {x}, {{"axes", Integers{2, 3}}})), "reduce_max");
+}
+
 TEST_F(CleanUp, EqualCallsAndConstantsAreOne) {
   const Value x = input("x", {2, 4});
   const Value a = op("matmul", {x, constant({4, 4}, 3)});

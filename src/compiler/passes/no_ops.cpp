@@ -89,6 +89,20 @@ bool simplify_reshape(Rewriter& rewriter, GraphNode& node) {
   return true;
 }
 
+// Over dims of one element these give the element itself.
+constexpr std::array<std::string_view, 5> kOfOneIsItself = {
+    "reduce_sum", "reduce_mean", "reduce_max", "reduce_min", "reduce_prod"};
+
+bool simplify_reduction(Rewriter& rewriter, GraphNode& node) {
+  const OperandType& in = rewriter.type(node.inputs[0]);
+  const OperandType& out = rewriter.type(node.outputs[0]);
+  if (in.dtype != out.dtype || in.shape.element_count() != out.shape.element_count()) return false;
+  // With a zero size equal counts don't mean that only dims of one are reduced.
+  if (in.shape.element_count() == 0) return false;
+  rewriter.become(node, "reshape", {node.inputs[0]}, shape_attribute(out.shape));
+  return true;
+}
+
 bool remove_no_op(Rewriter& rewriter, GraphNode& node) {
   if (!node.epilogue.empty()) return false;
   if (is_no_op(rewriter, node)) {
@@ -98,6 +112,9 @@ bool remove_no_op(Rewriter& rewriter, GraphNode& node) {
   }
   if (node.def->name == "transpose") return simplify_transpose(rewriter, node);
   if (node.def->name == "reshape") return simplify_reshape(rewriter, node);
+  if (std::ranges::find(kOfOneIsItself, node.def->name) != kOfOneIsItself.end()) {
+    return simplify_reduction(rewriter, node);
+  }
   return false;
 }
 

@@ -17,6 +17,7 @@ std::span<const passes::NamedPass> passes::simplifications() {
       NamedPass{"find_activations", find_activations},
       NamedPass{"find_layer_norm", find_layer_norm},
       NamedPass{"fold_into_weights", fold_into_weights},
+      NamedPass{"fold_before_conv", fold_before_conv},
       NamedPass{"simplify_linear_algebra", simplify_linear_algebra},
   };
   return kPasses;

@@ -29,6 +29,8 @@ bool find_layer_norm(Graph& graph);
 /// Batch norm and per-channel arithmetic after conv and conv_transpose go into their weights; other
 /// batch norms become arithmetic.
 bool fold_into_weights(Graph& graph);
+/// Zero padding and scalar arithmetic before a conv go into its attributes and weights.
+bool fold_before_conv(Graph& graph);
 /// Transposes before a matmul become its attributes; means over all of space become pooling.
 bool simplify_linear_algebra(Graph& graph);
 

@@ -142,6 +142,53 @@ TEST_F(Patterns, ASharedConvIsNotFoldedInto) {
   EXPECT_EQ(node(0).epilogue.steps.size(), 2u);
 }
 
+TEST_F(Patterns, ArithmeticBeforeAnUnpaddedConvFoldsIntoIt) {
+  const Value scaled = op("add", {op("mul", {op("tanh", {x_}), scalar(2)}), scalar(0.5f)});
+  const Value y = op("conv", {scaled, constant({6, 2, 2, 3})}, {{"group", std::int64_t{2}}});
+  EXPECT_EQ(ops_after(y), "map conv");
+  EXPECT_EQ(chain(0), "tanh(i0)");
+}
+
+TEST_F(Patterns, ASumBeforeAPaddedConvStays) {
+  const Value shifted = op("add", {op("tanh", {x_}), scalar(0.5f)});
+  const Value y = op("conv", {shifted, constant({6, 4, 3, 3})}, {{"pads", Integers{1, 1, 1, 1}}});
+  EXPECT_EQ(ops_after(y), "map conv");
+  EXPECT_EQ(node(0).epilogue.steps.size(), 2u);
+}
+
+TEST_F(Patterns, AProductBeforeAPaddedConvFoldsIntoIt) {
+  const Value scaled = op("mul", {op("tanh", {x_}), scalar(3)});
+  const Value y = op("conv", {scaled, constant({6, 4, 3, 3}), constant({6}, 2)},
+                     {{"pads", Integers{1, 1, 1, 1}}});
+  EXPECT_EQ(ops_after(y), "map conv");
+  EXPECT_EQ(chain(0), "tanh(i0)");
+}
+
+TEST_F(Patterns, ZeroPaddingGoesIntoTheConv) {
+  const Value padded = op(
+      "pad", {x_}, {{"pads", Integers{0, 0, 1, 2, 0, 0, 0, 3}}, {"mode", std::string("constant")}});
+  const Value y = op("conv", {padded, constant({6, 4, 3, 3})}, {{"pads", Integers{1, 1, 1, 1}}});
+  EXPECT_EQ(ops_after(y), "conv");
+  EXPECT_EQ(node(0).attributes.integers("pads"), (Integers{2, 3, 1, 4}));
+}
+
+TEST_F(Patterns, OtherPaddingStays) {
+  const Attributes reflect{{"pads", Integers{0, 0, 1, 1, 0, 0, 1, 1}},
+                           {"mode", std::string("reflect")}};
+  const Attributes channels{{"pads", Integers{0, 1, 0, 0, 0, 1, 0, 0}},
+                            {"mode", std::string("constant")}};
+  const Attributes cropped{{"pads", Integers{0, 0, -1, 0, 0, 0, 0, 0}},
+                           {"mode", std::string("constant")}};
+  const Attributes ones{{"pads", Integers{0, 0, 1, 0, 0, 0, 0, 0}},
+                        {"mode", std::string("constant")}};
+  Value x = op("pad", {x_}, reflect);
+  x = op("conv", {x, constant({4, 4, 2, 2})});
+  x = op("conv", {op("pad", {x}, channels), constant({4, 6, 2, 2})});
+  x = op("conv", {op("pad", {x}, cropped), constant({4, 4, 1, 1})});
+  x = op("conv", {op("pad", {x, scalar(1)}, ones), constant({4, 4, 1, 1})});
+  EXPECT_EQ(ops_after(x), "pad conv pad conv pad conv pad conv");
+}
+
 TEST_F(Patterns, BatchNormAloneBecomesAChain) {
   const Value z = op("batch_normalization", {x_, constant({4}, 2), constant({4}, 3),
                                              constant({4}, 4), constant({4}, 5, 2)});

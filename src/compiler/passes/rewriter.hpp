@@ -17,6 +17,7 @@ class Rewriter {
   explicit Rewriter(Graph& graph) : graph_(graph), index_(graph) {}
 
   Graph& graph() { return graph_; }
+  const Graph& graph() const { return graph_; }
   const GraphIndex& index() const { return index_; }
 
   /// The call that makes a value, if it is one of `op` without an epilogue; null otherwise.
