@@ -9,7 +9,9 @@ namespace {
 
 constexpr double kLaunch = 0.5e-6;            // of any kernel
 constexpr double kFlopsPerLane = 13e9;        // two multiply-adds a cycle at some 3.3 GHz
-constexpr double kCoreBytesPerSecond = 25e9;  // read and written, from and to a cache or memory
+constexpr double kCoreBytesPerSecond = 25e9;  // read and written, from and to memory
+constexpr double kCacheSpeedUp = 2.5;
+constexpr double kUsualCacheBytes = 1 << 20;
 
 double bytes_of(const OpCall& call) {
   std::int64_t sum = 0;
@@ -41,7 +43,9 @@ Isa isa_of_this_machine() {
 Prices::Prices(const TargetInfo& info)
     : flops_per_second_(kFlopsPerLane * isa_of(info).vector_floats *
                         std::max(1, info.threads_per_device)),
-      bytes_per_second_(kCoreBytesPerSecond * std::max(1, info.threads_per_device)) {}
+      bytes_per_second_(kCoreBytesPerSecond * std::max(1, info.threads_per_device)),
+      cache_bytes_(info.l2_cache_bytes > 0 ? static_cast<double>(info.l2_cache_bytes)
+                                           : kUsualCacheBytes) {}
 
 double Prices::compute(double flops, double efficiency, const OpCall& call) const {
   return kLaunch + std::max(flops / (flops_per_second_ * efficiency), bytes(bytes_of(call)));
@@ -52,7 +56,8 @@ double Prices::pass(const OpCall& call) const {
 }
 
 double Prices::bytes(double count) const {
-  return count / bytes_per_second_;
+  const double from_cache = std::min(count, cache_bytes_) / kCacheSpeedUp;
+  return (from_cache + std::max(0.0, count - cache_bytes_)) / bytes_per_second_;
 }
 
 }  // namespace tilemesh::cpu

@@ -23,16 +23,18 @@ class Prices {
  public:
   explicit Prices(const TargetInfo& info);
 
-  /// A conv, conv_transpose or matmul by an implementation that reaches `efficiency` of the peak.
+  /// A conv, conv_transpose or matmul by an implementation that reaches `efficiency` of the peak,
+  /// reading and writing meanwhile.
   double compute(double flops, double efficiency, const OpCall& call) const;
   /// A pass over all operands of a call.
   double pass(const OpCall& call) const;
-  /// Reading and writing so many bytes.
+  /// Reading and writing so many bytes, which lie in the second-level cache if they fit.
   double bytes(double count) const;
 
  private:
   double flops_per_second_;  // of all threads of a device
   double bytes_per_second_;
+  double cache_bytes_;
 };
 
 }  // namespace tilemesh::cpu

@@ -8,6 +8,7 @@
 #include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/prices.hpp"
+#include "backends/cpu/same_memory.hpp"
 
 namespace tilemesh::cpu {
 namespace {
@@ -51,6 +52,13 @@ double efficiency_of(std::string_view implementation) {
     return implementation.find(entry.part) != std::string_view::npos;
   });
   return found == std::end(kEfficiencies) ? kUsualEfficiency : found->share;
+}
+
+/// A gemm of few pixels is slow: what is left of its speed.
+double gemm_share(const Shape& output) {
+  constexpr double kEnoughPixels = 64;
+  const auto pixels = static_cast<double>(output.element_count() / (output[0] * output[1]));
+  return std::min(1.0, (pixels + 12) / kEnoughPixels);
 }
 
 bool is_convolution(std::string_view op) {
@@ -137,7 +145,7 @@ class CpuTarget final : public Target {
   }
 
   double convert_seconds(const OperandType& from, const Layout& to) const override {
-    if (from.layout == to) {
+    if (same_memory(from.shape, from.layout, to)) {
       return 0;
     }
     OperandType target = from;
@@ -179,6 +187,18 @@ class CpuTarget final : public Target {
   }
 
  private:
+  /// Layouts are named as plainly as they can, so that equal memory has equal names.
+  static Candidate candidate_of(const OpCall& call, std::string implementation, double seconds) {
+    Candidate candidate{std::move(implementation), {}, {}, seconds};
+    for (const OperandType& input : call.inputs) {
+      candidate.inputs.push_back(plain_layout(input.shape, input.layout));
+    }
+    for (const OperandType& output : call.outputs) {
+      candidate.outputs.push_back(plain_layout(output.shape, output.layout));
+    }
+    return candidate;
+  }
+
   /// The last resort, and the way of ops that don't care: a row-major kernel takes every call.
   Candidate in_rows(const OpCall& call) const {
     Candidate candidate{"rows", std::vector<Layout>(call.inputs.size()),
@@ -206,9 +226,7 @@ class CpuTarget final : public Target {
       list.push_back({blocked, blocked});
     }
     const Layout last = Layout::channels_last(call.outputs[0].shape.rank());
-    // One channel in rows is channels-last.
-    list.push_back({call.inputs[0].shape[1] == 1 ? Layout::rows() : last,
-                    call.outputs[0].shape[1] == 1 ? Layout::rows() : last});
+    list.push_back({last, last});
     list.push_back({{}, {}});
     return list;
   }
@@ -216,8 +234,8 @@ class CpuTarget final : public Target {
   double convolution_seconds(const OpCall& call, std::string_view implementation) const {
     double share = efficiency_of(implementation);
     const bool is_grouped = call.attributes.integer_or("group", 1) > 1;
-    if (is_grouped && implementation.find("gemm:") != std::string_view::npos) {
-      share = kGroupedGemmEfficiency;
+    if (implementation.find("gemm:") != std::string_view::npos) {
+      share = is_grouped ? kGroupedGemmEfficiency : share * gemm_share(call.outputs[0].shape);
     }
     if (isa_.vector_floats > 8 && implementation.ends_with(":avx2")) {
       share *= narrow_share_;
@@ -344,17 +362,6 @@ class CpuTarget final : public Target {
       return onednn::ConstantChoice{1, Layout::rows(), "onednn:conv:gemm:"};
     }
     return std::nullopt;
-  }
-
-  static Candidate candidate_of(const OpCall& call, std::string implementation, double seconds) {
-    Candidate candidate{std::move(implementation), {}, {}, seconds};
-    for (const OperandType& input : call.inputs) {
-      candidate.inputs.push_back(input.layout);
-    }
-    for (const OperandType& output : call.outputs) {
-      candidate.outputs.push_back(output.layout);
-    }
-    return candidate;
   }
 
   TargetInfo info_;

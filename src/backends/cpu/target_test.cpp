@@ -59,6 +59,11 @@ TEST(CpuTarget, EveryCandidateHasAKernel) {
                           conv({1, 32, 10, 10}, 17, 1),
                           conv({1, 24, 9, 9}, 24, 3, 24),
                           conv({1, 24, 9, 9}, 48, 3, 2),
+                          conv({1, 1, 9, 40}, 20, 3),
+                          conv({1, 32, 9, 9}, 1, 3),
+                          conv({1, 48, 1, 1}, 16, 1),
+                          conv({1, 16, 1, 1}, 20, 1),
+                          conv({1, 10, 1, 1}, 16, 1),
                           make_call("matmul", {}, {operand({4, 7, 96}), operand({96, 100})}),
                           make_call("matmul", {}, {operand({4, 7, 5}), operand({4, 5, 3})})};
   for (const OpCall& call : calls) {

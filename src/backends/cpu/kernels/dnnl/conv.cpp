@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/same_memory.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -56,19 +57,43 @@ Plan plan_conv(const OpCall& call, bool any_weights) {
   return {std::move(primitive), std::move(post_ops)};
 }
 
+/// The plan for the weights as they lie. What oneDNN would choose is tried first, since a layout
+/// doesn't say all that it compares.
+Plan plan_as_given(const OpCall& call) {
+  const OperandType& weights = call.inputs[1];
+  try {
+    Plan plan = plan_conv(call, true);
+    const std::optional<Layout> liked =
+        read_grouped_layout(plan.desc.weights_desc(), groups_of(call));
+    if (liked && same_memory(weights.shape, *liked, weights.layout)) {
+      return plan;
+    }
+  } catch (const Refused&) {
+  } catch (const dnnl::error&) {  // plain weights may still do
+  }
+  return plan_conv(call, false);
+}
+
+memory::desc given_weights(const OperandType& weights, std::int64_t groups,
+                           const memory::desc& wanted) {
+  const std::optional<Layout> layout = read_grouped_layout(wanted, groups);
+  const bool is_same = layout && same_memory(weights.shape, *layout, weights.layout);
+  return is_same ? wanted : describe_grouped(weights.dtype, weights.shape, weights.layout, groups);
+}
+
 /// `planned`: the call as the plan was made for, which may want other layouts.
 std::unique_ptr<Kernel> build_conv(const OpCall& call, const OpCall& planned, const Plan& plan,
                                    const KernelContext& context, int threads) {
   KernelBuilder builder(threads, context.threads);
   const OperandType& weights = call.inputs[1];
   const std::size_t output = call.inputs.size();
+  const memory::desc wanted = plan.desc.weights_desc();
   std::vector<KernelBuilder::Argument> arguments{
-      {DNNL_ARG_SRC, builder.input(0, describe(call.inputs[0]), plan.desc.src_desc())},
-      {DNNL_ARG_WEIGHTS,
-       builder.input(
-           1, describe_grouped(weights.dtype, weights.shape, weights.layout, groups_of(call)),
-           plan.desc.weights_desc())},
-      {DNNL_ARG_DST, builder.output(output, describe(call.outputs[0]), plan.desc.dst_desc())}};
+      {DNNL_ARG_SRC,
+       builder.input(0, describe_as(call.inputs[0], planned.inputs[0]), plan.desc.src_desc())},
+      {DNNL_ARG_WEIGHTS, builder.input(1, given_weights(weights, groups_of(call), wanted), wanted)},
+      {DNNL_ARG_DST, builder.output(output, describe_as(call.outputs[0], planned.outputs[0]),
+                                    plan.desc.dst_desc())}};
   if (const Bias bias = bias_of(planned, plan.post_ops); bias.present()) {
     arguments.push_back({DNNL_ARG_BIAS, builder.operand(bias.operand, bias.desc)});
   }
@@ -96,6 +121,39 @@ Window window_of(const Attributes& attributes, const memory::dims& kernel) {
     require(pads[dim] >= 0 && pads[rank + dim] >= 0, "negative pads");
   }
   return window;
+}
+
+void align_images(OperandType& source, OperandType& target) {
+  if (same_memory(source.shape, source.layout, target.layout)) {
+    source.layout = target.layout;
+  } else if (same_memory(target.shape, target.layout, source.layout)) {
+    target.layout = source.layout;
+  }
+}
+
+OpCall with_usual_images(const OpCall& call) {
+  OpCall usual = call;
+  OperandType& source = usual.inputs[0];
+  OperandType& target = usual.outputs[0];
+  align_images(source, target);
+  const Layout last = Layout::channels_last(target.shape.rank());
+  if (same_memory(source.shape, source.layout, last) &&
+      same_memory(target.shape, target.layout, last)) {
+    source.layout = target.layout = last;
+  }
+  for (std::size_t i = 3; i < usual.inputs.size(); ++i) {
+    OperandType& operand = usual.inputs[i];
+    if (operand.present && operand.shape == target.shape &&
+        same_memory(operand.shape, operand.layout, target.layout)) {
+      operand.layout = target.layout;
+    }
+  }
+  return usual;
+}
+
+memory::desc describe_as(const OperandType& operand, const OperandType& planned) {
+  const bool is_same = same_memory(operand.shape, operand.layout, planned.layout);
+  return is_same ? describe(planned) : describe(operand);
 }
 
 OpCall in_fast_layouts(const OpCall& call) {
@@ -145,7 +203,9 @@ PostOpRules channel_rules(const OpCall& call) {
                         "shape {}",
                         operand.shape.to_string(), output.shape.to_string()));
     require(operand.layout == output.layout, "the operand lies in another layout than the output");
-    return describe(operand);
+    require(operand.shape.rank() == rank || operand.layout.is_rows(),
+            "the operand's layout is of another rank");
+    return describe(operand.dtype, shape, output.layout);
   };
   const bool has_bias = call.inputs.size() > 2 && call.inputs[2].present;
   rules.is_bias = [=](const OperandType& operand) {
@@ -182,7 +242,8 @@ std::unique_ptr<Kernel> make_conv(const OpCall& call, const KernelContext& conte
   const ThreadLimit limit(threads);
   std::string reason;
   try {
-    return build_conv(call, call, plan_conv(call, false), context, threads);
+    const OpCall usual = with_usual_images(call);
+    return build_conv(call, usual, plan_as_given(usual), context, threads);
   } catch (const Refused& refused) {
     reason = refused.reason;
   } catch (const dnnl::error& error) {
@@ -197,7 +258,7 @@ std::unique_ptr<Kernel> make_conv(const OpCall& call, const KernelContext& conte
 }
 
 WeightsChoice choose_conv_weights(const OpCall& call) {
-  const Plan plan = plan_conv(call, true);
+  const Plan plan = plan_conv(with_usual_images(call), true);
   const std::optional<Layout> layout =
       read_grouped_layout(plan.desc.weights_desc(), groups_of(call));
   require(layout.has_value(), "the weights' layout can't be said");

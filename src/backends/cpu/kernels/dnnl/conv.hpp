@@ -27,6 +27,16 @@ PostOpRules channel_rules(const OpCall& call);
 /// output's size, channels-last.
 OpCall in_fast_layouts(const OpCall& call);
 
+/// The same call with each layout under the name that oneDNN knows for its memory: it compares the
+/// strides of dims of size 1 as well.
+OpCall with_usual_images(const OpCall& call);
+/// Gives both images one layout if that changes no byte.
+void align_images(OperandType& source, OperandType& target);
+
+/// The descriptor of an operand of `call` by the name that `planned` has for its layout if the
+/// memory is the same, else by its own.
+dnnl::memory::desc describe_as(const OperandType& operand, const OperandType& planned);
+
 /// Bias of [M] as the primitive wants it: the call's own, or an operand of the epilogue; the zero
 /// descriptor if there is none.
 struct Bias {

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/same_memory.hpp"
 
 // oneDNN applies bias and post-ops of a deconvolution in a plain loop that takes a hundred times
 // the deconvolution's own time. So bias and epilogue are a pass of their own here, and windows that
@@ -56,10 +57,8 @@ bool fits(const OpCall& call) {
          std::ranges::all_of(window.dilations, is_zero);
 }
 
-/// Channels last, which a single channel is in rows as well.
 bool is_channels_last(const OperandType& image) {
-  return image.layout == Layout::channels_last(image.shape.rank()) ||
-         (image.layout.is_rows() && image.shape[1] == 1);
+  return same_memory(image.shape, image.layout, Layout::channels_last(image.shape.rank()));
 }
 
 struct Plan {
@@ -209,6 +208,26 @@ Plan plan(const OpCall& call, bool any_weights) {
   return plan;
 }
 
+std::optional<Layout> read_weights(const memory::desc& weights, std::int64_t groups) {
+  return read_grouped_layout(swap_channels(weights, groups), groups);
+}
+
+/// As for a convolution: what oneDNN likes is tried first.
+Plan plan_as_given(const OpCall& call) {
+  const OperandType& weights = call.inputs[1];
+  try {
+    Plan liked = plan(call, true);
+    const auto layout = read_weights(liked.desc.weights_desc(), groups_of(call));
+    if (layout && same_memory(weights.shape, *layout, weights.layout)) {
+      liked.weights = liked.desc.weights_desc();
+      return liked;
+    }
+  } catch (const Refused&) {
+  } catch (const dnnl::error&) {  // plain weights may still do
+  }
+  return plan(call, false);
+}
+
 /// The image plus the bias, then the rest of the epilogue.
 void add_bias(const OpCall& call, const OpCall& planned, const Plan& plan, int image,
               KernelBuilder& builder) {
@@ -236,10 +255,11 @@ void add_bias(const OpCall& call, const OpCall& planned, const Plan& plan, int i
 std::unique_ptr<Kernel> build(const OpCall& call, const OpCall& planned, const Plan& plan,
                               const KernelContext& context, int threads) {
   KernelBuilder builder(threads, context.threads);
-  const int image =
-      builder.output(call.inputs.size(), describe(call.outputs[0]), plan.desc.dst_desc());
+  const int image = builder.output(
+      call.inputs.size(), describe_as(call.outputs[0], planned.outputs[0]), plan.desc.dst_desc());
   builder.add(dnnl::deconvolution_forward(plan.desc), plan.desc,
-              {{DNNL_ARG_SRC, builder.input(0, describe(call.inputs[0]), plan.desc.src_desc())},
+              {{DNNL_ARG_SRC, builder.input(0, describe_as(call.inputs[0], planned.inputs[0]),
+                                            plan.desc.src_desc())},
                {DNNL_ARG_WEIGHTS, builder.input(1, plan.weights, plan.desc.weights_desc())},
                {DNNL_ARG_DST, image}});
   add_bias(call, planned, plan, image, builder);
@@ -268,7 +288,8 @@ std::unique_ptr<Kernel> make_conv_transpose(const OpCall& call, const KernelCont
     return kernel;
   }
   if (auto kernel = attempt([&] {
-        return windows::build(call, call, windows::plan(call, false), context, threads);
+        const OpCall usual = with_usual_images(call);
+        return windows::build(call, usual, windows::plan_as_given(usual), context, threads);
       })) {
     return kernel;
   }
@@ -295,7 +316,7 @@ void check_conv_transpose_fusion(const OpCall& call, bool ask_library) {
 }
 
 WeightsChoice choose_conv_transpose_weights(const OpCall& call) {
-  OpCall plain = call;
+  OpCall plain = with_usual_images(call);
   plain.inputs[1].layout = Layout::rows();
   if (patches::fits(call) && patches::is_channels_last(call.inputs[0]) &&
       patches::is_channels_last(call.outputs[0])) {
@@ -304,9 +325,8 @@ WeightsChoice choose_conv_transpose_weights(const OpCall& call) {
             fmt::format("onednn:conv_transpose:patches:{}", implementation_of(plan.desc))};
   }
   const windows::Plan plan = windows::plan(plain, true);
-  const std::int64_t groups = groups_of(call);
   const std::optional<Layout> layout =
-      read_grouped_layout(windows::swap_channels(plan.desc.weights_desc(), groups), groups);
+      windows::read_weights(plan.desc.weights_desc(), groups_of(call));
   require(layout.has_value(), "the weights' layout can't be said");
   return {*layout, fmt::format("onednn:conv_transpose:{}", implementation_of(plan.desc))};
 }

@@ -8,6 +8,7 @@
 #include "tilemesh/base/math.hpp"
 
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/same_memory.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -239,12 +240,15 @@ std::unique_ptr<Kernel> make_matmul(const OpCall& call, const KernelContext& con
   if (call.inputs[1].layout.is_rows()) {
     return build_matmul(call, plan_matmul(call, false), context, threads);
   }
-  try {
-    return build_matmul(call, plan_matmul(call, false), context, threads);
-  } catch (const dnnl::error&) {  // another block than the one that this shape wants
-  } catch (const Refused&) {
+  // A layout doesn't say all that oneDNN compares: what it would choose is tried first.
+  Plan liked = plan_matmul(call, true);
+  const OperandType& weights = call.inputs[1];
+  const std::optional<Layout> layout =
+      read_layout(transposed(liked.desc.weights_desc(), liked.problem.transpose_b));
+  if (layout && same_memory(weights.shape, *layout, weights.layout)) {
+    liked.weights = liked.desc.weights_desc();
   }
-  return build_matmul(call, plan_matmul(call, true), context, threads);
+  return build_matmul(call, liked, context, threads);
 }
 
 WeightsChoice choose_matmul_weights(const OpCall& call) {

@@ -26,8 +26,9 @@ bool grow_pads(Window& window, const Shape& input, const Shape& output) {
 
 std::unique_ptr<Kernel> make_pool(const OpCall& call, const KernelContext& context, algorithm kind,
                                   const Window& window) {
-  const OperandType& input = call.inputs[0];
-  const OperandType& output = call.outputs[0];
+  OperandType input = call.inputs[0];
+  OperandType output = call.outputs[0];
+  align_images(input, output);
   require(input.dtype == DType::f32 || (input.dtype == DType::bf16 && has_bf16()),
           "only f32, and bf16 where the processor has it");
   require(call.epilogue.empty(), "a pool has no epilogue");

@@ -9,6 +9,7 @@
 #include "tilemesh/base/math.hpp"
 
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/same_memory.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -201,7 +202,8 @@ void PostOps::add_arguments(KernelBuilder& builder, const OpCall& call, const Op
                             std::vector<KernelBuilder::Argument>& arguments) const {
   for (const Binary& binary : binaries) {
     const OperandType& operand = call.inputs[binary.operand];
-    const bool as_planned = operand.layout == planned.inputs[binary.operand].layout;
+    const bool as_planned =
+        same_memory(operand.shape, operand.layout, planned.inputs[binary.operand].layout);
     const int slot = as_planned ? builder.operand(binary.operand, binary.desc)
                                 : builder.input(binary.operand, describe(operand), binary.desc);
     arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(binary.index) | DNNL_ARG_SRC_1, slot});

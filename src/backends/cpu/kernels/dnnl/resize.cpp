@@ -7,6 +7,7 @@
 
 #include "tilemesh/base/math.hpp"
 
+#include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
 
 namespace tilemesh::cpu::onednn {
@@ -129,8 +130,11 @@ std::unique_ptr<Kernel> make_resize(const OpCall& call, const KernelContext& con
   const dnnl::algorithm algorithm = check_resize(call);
   const int threads = threads_of(call, context);
   const ThreadLimit limit(threads);
+  OperandType source = call.inputs[0];
+  OperandType target = call.outputs[0];
+  align_images(source, target);
   const dnnl::resampling_forward::desc desc(dnnl::prop_kind::forward_inference, algorithm,
-                                            describe(call.inputs[0]), describe(call.outputs[0]));
+                                            describe(source), describe(target));
   const dnnl::resampling_forward::primitive_desc primitive(desc, attributes_with(), cpu_engine());
   refuse_reference(primitive);
   return unary_kernel<dnnl::resampling_forward>(primitive, "resize", threads, context);
