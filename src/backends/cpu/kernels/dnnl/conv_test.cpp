@@ -201,6 +201,36 @@ TEST(OnednnConv, PassesNotANumberOn) {
   fixture.expect_reference(1e-4F, 1e-5F);
 }
 
+TEST(OnednnConv, HalfPrecision) {
+  const Layout blocked = Layout::blocked(1, 16);
+  OpCall call = conv_of({{1, 32, 7, 9}, 33, 3, 1, 1, 1}, blocked, blocked);
+  for (OperandType& input : call.inputs) {
+    input.dtype = DType::bf16;
+  }
+  call.outputs[0].dtype = DType::bf16;
+  const auto choice = onednn::choose_constant(call, 1);
+  EXPECT_EQ(choice.has_value(), onednn::library_isa().bf16);
+  if (choice) {
+    call.inputs[1].layout = choice->layout;
+    KernelOffer offer = offer_of(call, "onednn");
+    ASSERT_TRUE(offer.kernel) << offer.refusal;
+    Fixture fixture(call);
+    fixture.run(*offer.kernel);
+    fixture.expect_reference(1.0F / 64, 1.0F / 32);
+  }
+}
+
+TEST(OnednnConv, OneChannelAndOnePixel) {
+  const Layout rows;
+  const Layout last = Layout::channels_last(4);
+  const Layout blocked = Layout::blocked(1, 8);
+  check(conv_of({{2, 1, 6, 9}, 20, 3, 1, 1, 1}, rows, last));
+  check(conv_of({{2, 16, 6, 9}, 1, 3, 1, 1, 1}, last, rows));
+  check(conv_of({{1, 16, 1, 1}, 24, 1, 1, 1, 1}, rows, rows));
+  check(conv_of({{1, 16, 1, 1}, 24, 1, 1, 1, 1}, blocked, rows));
+  check(conv_of({{2, 16, 3, 3}, 24, 3, 3, 1, 1}, blocked, blocked));
+}
+
 TEST(OnednnConv, SeveralThreads) {
   const Layout blocked = Layout::blocked(1, 16);
   check(conv_of({{1, 64, 56, 56}, 64, 3, 1, 1, 1}, blocked, blocked), 2);

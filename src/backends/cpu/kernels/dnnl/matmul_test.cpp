@@ -1,6 +1,9 @@
 #include "backends/cpu/kernels/dnnl/matmul.hpp"
 
+#include <array>
 #include <limits>
+#include <thread>
+#include <vector>
 
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/kernel_testing.hpp"
@@ -123,6 +126,50 @@ TEST(OnednnMatmul, PassesNotANumberOn) {
 TEST(OnednnMatmul, SeveralThreads) {
   check(make_call("matmul", {}, {operand({128, 256}), operand({256, 192})}), 2);
   check(make_call("matmul", {}, {operand({3, 4}), operand({4, 5})}), 2);
+}
+
+TEST(OnednnMatmul, HalfPrecision) {
+  const auto halves = [](DType dtype) {
+    return make_call("matmul", {}, {operand({9, 64}, {}, dtype), operand({64, 33}, {}, dtype)});
+  };
+  EXPECT_FALSE(offer_of(halves(DType::f16), "onednn").kernel);
+  OpCall call = halves(DType::bf16);
+  const KernelOffer plain = offer_of(call, "onednn");
+  if (!onednn::library_isa().bf16) {
+    EXPECT_FALSE(plain.kernel);
+    return;
+  }
+  ASSERT_TRUE(plain.kernel) << plain.refusal;
+  const auto choice = onednn::choose_constant(call, 1);
+  ASSERT_TRUE(choice.has_value());
+  call.inputs[1].layout = choice->layout;
+  KernelOffer packed = offer_of(call, "onednn");
+  ASSERT_TRUE(packed.kernel) << packed.refusal;
+  EXPECT_EQ(packed.kernel->name().find("reorder"), std::string_view::npos);
+  Fixture fixture(call);
+  fixture.run(*packed.kernel);
+  fixture.expect_reference(1.0F / 128, 1.0F / 64);
+}
+
+TEST(OnednnMatmul, ManyThreadsMakeAndRunAtOnce) {
+  std::vector<std::jthread> threads;
+  std::array<bool, 4> fits{};
+  for (std::size_t i = 0; i < fits.size(); ++i) {
+    threads.emplace_back([&fits, i] {
+      for (std::int64_t n = 1; n < 20; ++n) {
+        const OpCall call = make_call("matmul", {}, {operand({n, 17}), operand({17, 3 * n})});
+        const KernelOffer offer = offer_of(call, "onednn");
+        Fixture fixture(call, static_cast<unsigned>(i));
+        fixture.run(*offer.kernel);
+        fixture.expect_reference(1e-4F, 1e-5F);
+      }
+      fits[i] = true;
+    });
+  }
+  threads.clear();
+  for (const bool fit : fits) {
+    EXPECT_TRUE(fit);
+  }
 }
 
 }  // namespace
