@@ -3,9 +3,8 @@
 
 #include <tilemesh/tilemesh.hpp>
 
-namespace tm = tilemesh;
-
 int main() {
+  namespace tm = tilemesh;  // inside, since C has a global struct of that name
   tm::ProgramBuilder builder("double");
   const auto x = builder.input("x", {.shape = {2, 3}, .dtype = tm::DType::f32});
   builder.output("y", builder.add(x, x));
