@@ -12,6 +12,11 @@ std::string describe(const Program& program, std::uint32_t value) {
   return fmt::format("value {} \"{}\"", value, program.values.at(value).name);
 }
 
+std::string describe_op(const Program& program, std::size_t op) {
+  const ProgramOp& described = program.ops.at(op);
+  return fmt::format("op {} \"{}\" ({})", op, described.name, described.op);
+}
+
 ByteRange range_of(const ProgramCheck& check, std::uint32_t value) {
   const ProgramValue& held = check.program.values[value];
   const Storage& storage = held.storage;
@@ -29,6 +34,7 @@ void verify(const Program& program, std::uint64_t constants_bytes) {
     ProgramCheck check{program, constants_bytes, {}, {}};
     check_values(check);
     check_ops(check);
+    check_flow(check);
   } catch (const Error& error) {
     // What shapes and ops take for their caller's mistake is here the file's.
     const ErrorCode code =

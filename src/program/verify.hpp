@@ -22,10 +22,19 @@ void check_values(ProgramCheck& check);
 /// Every op: its name, operands, shapes and dtypes, jumps, and where it writes. After check_values.
 void check_ops(const ProgramCheck& check);
 
+/// That no op reads what was not written, or was overwritten, on some way to it. After check_ops.
+void check_flow(const ProgramCheck& check);
+
+/// True for a view op whose output has the storage of its input: nothing is done. Throws
+/// invalid_file if the bytes would then have to be another layout's.
+bool is_free_view(const ProgramCheck& check, const ProgramOp& op);
+
 /// Throws invalid_file.
 [[noreturn]] void broken(const std::string& what);
 /// "value 3 \"conv_1\"", for messages.
 std::string describe(const Program& program, std::uint32_t value);
+/// "op 7 \"conv_1\" (conv)"
+std::string describe_op(const Program& program, std::size_t op);
 
 /// A value's bytes within its buffer: an input, an output, a constant or a workspace.
 struct ByteRange {

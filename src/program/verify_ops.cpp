@@ -100,27 +100,6 @@ void check_inference(const Program& program, std::size_t index) {
   }
 }
 
-/// A view's output shares the bytes of its input and nothing is done; true if this is one.
-bool is_free_view(const ProgramCheck& check, const ProgramOp& op) {
-  if (!get_op(op.op).is_view || op.inputs.empty() || op.outputs.size() != 1 ||
-      op.inputs[0] == ProgramOp::kAbsent || op.outputs[0] == ProgramOp::kAbsent ||
-      !op.epilogue.empty()) {
-    return false;
-  }
-  const ProgramValue& from = check.program.values[op.inputs[0]];
-  const ProgramValue& to = check.program.values[op.outputs[0]];
-  if (!(from.storage == to.storage) || from.spec.space != to.spec.space ||
-      from.storage.kind == Storage::Kind::none) {
-    return false;
-  }
-  const bool same_form = from.spec.shape == to.spec.shape && from.spec.layout == to.spec.layout;
-  const bool both_rows = from.spec.layout.is_rows() && to.spec.layout.is_rows();
-  if (!same_form && !both_rows) {
-    broken("it shows the bytes of its input in another layout without moving them");
-  }
-  return true;
-}
-
 void check_written(const ProgramCheck& check, std::uint32_t value) {
   const Program& program = check.program;
   const Storage& storage = program.values[value].storage;
@@ -230,13 +209,32 @@ void check_op(const ProgramCheck& check, std::size_t index) {
 
 }  // namespace
 
+bool is_free_view(const ProgramCheck& check, const ProgramOp& op) {
+  if (!get_op(op.op).is_view || op.inputs.empty() || op.outputs.size() != 1 ||
+      op.inputs[0] == ProgramOp::kAbsent || op.outputs[0] == ProgramOp::kAbsent ||
+      !op.epilogue.empty()) {
+    return false;
+  }
+  const ProgramValue& from = check.program.values[op.inputs[0]];
+  const ProgramValue& to = check.program.values[op.outputs[0]];
+  if (!(from.storage == to.storage) || from.spec.space != to.spec.space ||
+      from.storage.kind == Storage::Kind::none) {
+    return false;
+  }
+  const bool same_form = from.spec.shape == to.spec.shape && from.spec.layout == to.spec.layout;
+  const bool both_rows = from.spec.layout.is_rows() && to.spec.layout.is_rows();
+  if (!same_form && !both_rows) {
+    broken("it shows the bytes of its input in another layout without moving them");
+  }
+  return true;
+}
+
 void check_ops(const ProgramCheck& check) {
   for (std::size_t i = 0; i < check.program.ops.size(); ++i) {
-    const ProgramOp& op = check.program.ops[i];
     try {
       check_op(check, i);
     } catch (const Error& error) {
-      throw error.in(fmt::format("op {} \"{}\" ({})", i, op.name, op.op));
+      throw error.in(describe_op(check.program, i));
     }
   }
 }

@@ -154,6 +154,26 @@ const std::vector<Breakage> kBreakages = {
        p.outputs.pop_back();
      },
      "only a state may be written"},
+    {"reads_before_writing", [](Program& p) { std::swap(p.ops[2], p.ops[3]); },
+     "nothing has written"},
+    {"writes_on_one_way_only", [](Program& p) { p.ops[5] = p.ops[4]; }, "output \"y\""},
+    {"overwritten_on_one_way",
+     [](Program& p) {
+       p.values.push_back({"z", p.values[5].spec, p.values[5].storage});
+       p.ops[4].outputs = {};
+       p.ops[6] = p.ops[5];  // before op 7, which reads the product
+       p.ops[6].inputs = {7};
+       p.ops[6].outputs = {9};
+     },
+     "on each way"},
+    {"overwritten",
+     [](Program& p) {
+       p.values.push_back({"z", p.values[5].spec, p.values[5].storage});
+       p.ops[9] = p.ops[8];
+       p.ops[8] = p.ops[7];
+       p.ops[7].outputs = {9};
+     },
+     "\"z\" has overwritten it"},
     {"overlaps_partly",
      [](Program& p) {
        p.dram_workspace_bytes = 256;

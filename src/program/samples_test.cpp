@@ -1,0 +1,65 @@
+// Files of every version that was ever released, written by that version. Their facts are written
+// out here, so that a change of the current structs can't change what an old file should say.
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "tilemesh/program/binary.hpp"
+
+namespace tilemesh {
+namespace {
+
+TEST(Samples, Version1Point0IsRead) {
+  const Binary binary = Binary::load(TILEMESH_TEST_DATA "/sample_v1.0.tmb");
+  EXPECT_EQ(binary.program_names(), std::vector<std::string>{"sample"});
+  EXPECT_EQ(binary.metadata().at("license"), "Apache-2.0");
+  EXPECT_EQ(binary.metadata().at("empty"), "");
+  EXPECT_EQ(binary.target().processor, "none");
+  EXPECT_EQ(binary.target().features, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(binary.target().cores, 2);
+  EXPECT_EQ(binary.target().dram_bytes, std::int64_t{1} << 33);
+
+  const BoundProgram program = binary.program("sample");
+  EXPECT_EQ(program->mesh, (MeshShape{1, 2}));
+  EXPECT_EQ(program->dram_workspace_bytes, 128);
+  EXPECT_EQ(program->l1_workspace_bytes, 64);
+  ASSERT_EQ(program->inputs.size(), 3U);
+  EXPECT_EQ(program->inputs[1].kind, InputKind::parameter);
+  EXPECT_EQ(program->inputs[2].kind, InputKind::state);
+  EXPECT_EQ(program->input_spec(0).to_string(),
+            "f32[4,3] on mesh 1x2 (replicate, shard 0), rows, dram");
+  EXPECT_EQ(program->input_spec(1).dtype, DType::boolean);
+  ASSERT_EQ(program->outputs.size(), 2U);
+  EXPECT_EQ(program->outputs[0].alias, -1);
+  EXPECT_EQ(program->outputs[1].alias, 2);
+  EXPECT_EQ(program->values[3].spec.layout, Layout::blocked(1, 16));
+  EXPECT_EQ(program->values[5].storage, (Storage{Storage::Kind::workspace, 0, 64}));
+  EXPECT_EQ(program->values[6].spec.space, Space::l1);
+  EXPECT_EQ(program->constants[1].hash, 8U);
+  EXPECT_EQ(program.constant(1)[31], std::byte{223});
+}
+
+TEST(Samples, Version1Point0HasItsOps) {
+  const Binary binary = Binary::load(TILEMESH_TEST_DATA "/sample_v1.0.tmb");
+  const std::vector<ProgramOp>& ops = binary.programs()[0].ops;
+  ASSERT_EQ(ops.size(), 10U);
+  EXPECT_EQ(ops[0].op, "matmul");
+  EXPECT_EQ(ops[0].name, "matmul_0");
+  EXPECT_EQ(ops[0].implementation, "reference");
+  EXPECT_EQ(ops[0].inputs, (std::vector<std::uint32_t>{0, 3, 4}));
+  EXPECT_EQ(ops[0].outputs, std::vector<std::uint32_t>{5});
+  ASSERT_EQ(ops[0].epilogue.steps.size(), 2U);
+  EXPECT_EQ(ops[0].epilogue.steps[1].fn, ScalarFn::leaky_relu);
+  EXPECT_EQ(ops[0].epilogue.steps[1].alpha, 0.5F);
+  EXPECT_EQ(ops[1].kind, ProgramOp::Kind::jump_if_false);
+  EXPECT_EQ(ops[1].target, 5U);
+  EXPECT_EQ(ops[2].attributes.integer("axis"), 1);
+  EXPECT_EQ(ops[3].attributes.number("alpha"), 0.25);
+  EXPECT_EQ(ops[5].attributes.integers("order"), (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(ops[9].kind, ProgramOp::Kind::fail);
+  EXPECT_EQ(ops[9].message, "never reached");
+}
+
+}  // namespace
+}  // namespace tilemesh
