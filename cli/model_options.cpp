@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +13,7 @@
 #include "tilemesh/types/strided.hpp"
 
 #include "command.hpp"
+#include "files.hpp"
 #include "npy.hpp"
 #include "target_json.hpp"
 
@@ -56,7 +55,7 @@ void repeated(CLI::App& app, const std::string& name, std::vector<std::string>& 
 void check_known(const std::string& name, const std::set<std::string>& known,
                  std::string_view option, std::string_view what) {
   if (known.count(name) == 0) {
-    throw UsageError(fmt::format("{} {}: no model has a {} \"{}\"; there is \"{}\"", option, name,
+    throw UsageError(fmt::format("{} {}: no model has {} \"{}\"; there is \"{}\"", option, name,
                                  what, name, fmt::join(known, "\", \"")));
   }
 }
@@ -110,17 +109,17 @@ OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& in
   OnnxOptions result;
   for (const std::string& text : options.dims) {
     const auto [name, value] = split_pair(text, "--dim");
-    check_known(name, symbols, "--dim", "symbolic dim");
+    check_known(name, symbols, "--dim", "a symbolic dim");
     result.dims[name] = parse_number(value, "--dim " + text);
   }
   for (const std::string& text : options.shapes) {
     const auto [name, value] = split_pair(text, "--shape");
-    check_known(name, names, "--shape", "input");
+    check_known(name, names, "--shape", "an input");
     result.shapes[name] = parse_shape(value, "--shape " + text);
   }
   for (const std::string& text : options.values) {
     const auto [name, value] = split_pair(text, "--value");
-    check_known(name, names, "--value", "input");
+    check_known(name, names, "--value", "an input");
     const auto input = std::ranges::find(all, name, &OnnxInputInfo::name);
     if (!result.values.emplace(name, read_value(value, *input)).second) {
       throw UsageError(fmt::format("--value {}: \"{}\" is given twice", text, name));
@@ -188,12 +187,7 @@ CompileOptions read_compile_options(const ModelOptions& options, Progress& progr
 }
 
 std::unique_ptr<Target> read_target(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad()) {
-    throw Error(ErrorCode::io, fmt::format("can't read the target \"{}\"", path.string()));
-  }
-  const TargetInfo info = parse_target(text, path.string());
+  const TargetInfo info = parse_target(read_file(path), path.string());
   return find_backend(info.backend).target(info);
 }
 

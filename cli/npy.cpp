@@ -1,21 +1,19 @@
 #include "npy.hpp"
 
 #include <array>
-#include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <fmt/format.h>
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/types/strided.hpp"
+
+#include "files.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -289,14 +287,7 @@ HostArray parse_npy(std::span<const std::byte> file) {
 }
 
 HostArray read_npy(const std::filesystem::path& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), {});
-  if (!file.is_open() || file.bad() || std::filesystem::is_directory(path)) {
-    const int cause = errno == 0 ? EISDIR : errno;
-    throw Error(ErrorCode::io, fmt::format("can't read \"{}\": {}", path.string(),
-                                           std::generic_category().message(cause)));
-  }
+  const std::string bytes = read_file(path);
   try {
     return parse_npy(std::as_bytes(std::span<const char>(bytes)));
   } catch (const Error& error) {
@@ -305,17 +296,9 @@ HostArray read_npy(const std::filesystem::path& path) {
 }
 
 void write_npy(const std::filesystem::path& path, const HostArray& array) {
-  errno = 0;
-  std::ofstream file(path, std::ios::binary);
-  const std::string header = make_header(array);
-  file.write(header.data(), static_cast<std::streamsize>(header.size()));
-  file.write(reinterpret_cast<const char*>(array.bytes.data()),
-             static_cast<std::streamsize>(array.bytes.size()));
-  file.close();
-  if (!file) {
-    throw Error(ErrorCode::io, fmt::format("can't write \"{}\": {}", path.string(),
-                                           std::generic_category().message(errno)));
-  }
+  std::string bytes = make_header(array);
+  bytes.append(reinterpret_cast<const char*>(array.bytes.data()), array.bytes.size());
+  write_file(path, bytes);
 }
 
 }  // namespace tilemesh::cli

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -17,6 +16,7 @@
 #include "tilemesh/runtime/submit.hpp"
 
 #include "command.hpp"
+#include "files.hpp"
 #include "test_data.hpp"
 
 namespace tilemesh::cli {
@@ -234,13 +234,8 @@ void write_results(const std::string& path, const std::vector<TestResult>& resul
   const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (path == "-") {
     print(text);
-    return;
-  }
-  std::ofstream file(path);
-  file << text;
-  file.close();
-  if (!file) {
-    throw Error(ErrorCode::io, fmt::format("can't write \"{}\"", path));
+  } else {
+    write_file(path, text);
   }
 }
 
