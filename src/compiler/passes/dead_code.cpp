@@ -14,6 +14,10 @@ class Sweeper {
     for (const GraphOutput& output : graph_.outputs)
       use(output.value);
     sweep(graph_.body);
+    // Weights that were folded into others would stay in memory.
+    for (std::size_t i = 0; i < used_.size(); ++i) {
+      if (!used_[i]) graph_.values[i].constant = nullptr;
+    }
     return changed_;
   }
 

@@ -41,11 +41,18 @@ class Merger {
         if (id != kNoValue) read[static_cast<std::size_t>(id)] = true;
       }
     });
+    std::unordered_map<std::size_t, int> count_of_size;  // large weights are hashed only if need be
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      if (read[i] && graph_.values[i].constant) {
+        ++count_of_size[graph_.values[i].constant->bytes->size()];
+      }
+    }
     std::unordered_multimap<std::uint64_t, GraphValueId> seen;
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
       const auto id = static_cast<GraphValueId>(i);
       if (!read[i] || !graph_.is_constant(id)) continue;
       const ConstantData& data = *graph_[id].constant;
+      if (count_of_size[data.bytes->size()] == 1) continue;
       const std::uint64_t hash = hash_bytes(*data.bytes);
       const auto [first, last] = seen.equal_range(hash);
       const auto same = std::find_if(first, last, [&](const auto& entry) {
