@@ -5,25 +5,16 @@
 namespace tilemesh {
 namespace {
 
-class Donation_ : public testing::Test {
+using programs::refused;
+
+class Donated : public testing::Test {
  protected:
   Mesh mesh = Mesh::open();
   Executable step = programs::prepared(mesh, programs::accumulate({16}));
   Tensor x = to_layout(programs::host({16}), step.input("x"));
 };
 
-std::string message_of(const std::function<void()>& call, ErrorCode code) {
-  try {
-    call();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-TEST_F(Donation_, TheOutputHasTheSameStorage) {
+TEST_F(Donated, TheOutputHasTheSameStorage) {
   Tensor state = zeros(step.input("state"));
   const DeviceAddress address = state.buffer()->address();
   const std::vector<Tensor> out = submit(step, {x, donate(state)});
@@ -31,48 +22,42 @@ TEST_F(Donation_, TheOutputHasTheSameStorage) {
   EXPECT_EQ(out[1].values<float>()[15], 15.0F);
 }
 
-TEST_F(Donation_, EveryHandleIsInvalidAfterwardsAndSaysWhy) {
+TEST_F(Donated, EveryHandleIsInvalidAfterwardsAndSaysWhy) {
   Tensor state = zeros(step.input("state"));
   const Tensor other = state;
   run(step, {x, donate(state)});
   EXPECT_FALSE(other.is_allocated());
-  const std::string text = message_of([&] { other.to_host(); }, ErrorCode::deallocated);
+  const std::string text = refused(ErrorCode::deallocated, [&] { other.to_host(); });
   EXPECT_NE(text.find("donated to program \"accumulate\""), std::string::npos) << text;
 }
 
-TEST_F(Donation_, StateMustBeDonated) {
+TEST_F(Donated, StateMustBeDonated) {
   const Tensor state = zeros(step.input("state"));
-  const std::string text = message_of(
-      [&] {
-        submit(step, {x, state});
-      },
-      ErrorCode::invalid_argument);
+  const std::string text = refused(ErrorCode::invalid_argument, [&] { submit(step, {x, state}); });
   EXPECT_NE(text.find("donate"), std::string::npos) << text;
   EXPECT_TRUE(state.is_allocated());
 }
 
-TEST_F(Donation_, StateOnTheHostIsRefusedNotCopied) {
-  message_of([&] { submit(step, {x, donate(programs::host({16}))}); }, ErrorCode::invalid_argument);
+TEST_F(Donated, StateOnTheHostIsRefusedNotCopied) {
+  refused(ErrorCode::invalid_argument, [&] { submit(step, {x, donate(programs::host({16}))}); });
 }
 
-TEST_F(Donation_, OneTensorCantBeDonatedAndUsed) {
+TEST_F(Donated, OneTensorCantBeDonatedAndUsed) {
   const Tensor state = zeros(step.input("state"));
-  message_of([&] { submit(step, {state, donate(state)}); }, ErrorCode::invalid_argument);
+  refused(ErrorCode::invalid_argument, [&] { submit(step, {state, donate(state)}); });
   EXPECT_TRUE(state.is_allocated());
 }
 
-TEST_F(Donation_, ARefusedSubmitTakesNothing) {
+TEST_F(Donated, ARefusedSubmitTakesNothing) {
   const Tensor state = zeros(step.input("state"));
-  message_of(
-      [&] {
-        submit(step, {programs::host({15}), donate(state)});
-      },
-      ErrorCode::invalid_argument);
+  refused(ErrorCode::invalid_argument, [&] {
+    submit(step, {programs::host({15}), donate(state)});
+  });
   EXPECT_TRUE(state.is_allocated());
   EXPECT_EQ(run(step, {x, donate(state)})[1].values<float>()[15], 15.0F);
 }
 
-TEST_F(Donation_, ADonatedActivationIsFreed) {
+TEST_F(Donated, ADonatedActivationIsFreed) {
   const Executable add = programs::prepared(mesh, programs::add({16}));
   const auto before = memory_report(mesh).spaces[0].used_bytes;
   Tensor a = to_layout(programs::host({16}), add.input("a"));
@@ -84,7 +69,7 @@ TEST_F(Donation_, ADonatedActivationIsFreed) {
   EXPECT_EQ(memory_report(mesh).spaces[0].used_bytes, before);
 }
 
-TEST_F(Donation_, AThousandStepsKeepTheStateInPlace) {
+TEST_F(Donated, AThousandStepsKeepTheStateInPlace) {
   Tensor state = zeros(step.input("state"));
   const auto used = memory_report(mesh).spaces[0].used_bytes;
   for (int i = 0; i < 1000; ++i) {

@@ -1,10 +1,14 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "tilemesh/tilemesh.hpp"
 
-/// Small programs that many tests run.
+/// Small programs that many tests run, and what they check errors with.
 namespace tilemesh::programs {
 
 inline std::vector<float> iota(std::int64_t count, float first = 0) {
@@ -61,6 +65,18 @@ inline Executable prepared(const Mesh& mesh, Graph graph, CompileOptions options
   std::vector<Graph> graphs;
   graphs.push_back(std::move(graph));
   return prepare(mesh, compile(std::move(graphs), options).program());
+}
+
+/// The message of the Error that `call` throws; fails for another code.
+inline std::string refused(ErrorCode code, const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
 }
 
 }  // namespace tilemesh::programs
