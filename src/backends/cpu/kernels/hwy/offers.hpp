@@ -33,6 +33,13 @@ KernelOffer offer_gather(const OpCall& call, const KernelContext& context);
 KernelOffer offer_lstm(const OpCall& call, const KernelContext& context);
 KernelOffer offer_gru(const OpCall& call, const KernelContext& context);
 
+/// reduce_*, global pools.
+KernelOffer offer_reduce(const OpCall& call, const KernelContext& context);
+/// softmax, log_softmax
+KernelOffer offer_softmax(const OpCall& call, const KernelContext& context);
+KernelOffer offer_layer_normalization(const OpCall& call, const KernelContext& context);
+KernelOffer offer_instance_normalization(const OpCall& call, const KernelContext& context);
+
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.
 std::string why_not(const OpCall& call);

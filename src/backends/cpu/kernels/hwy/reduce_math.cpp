@@ -1,0 +1,332 @@
+#include "reduce_math.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "targets.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/kernels/hwy/reduce_math.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "vector_math-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace tilemesh::cpu::highway::HWY_NAMESPACE {
+namespace {
+
+using D = hn::CappedTag<float, 16>;
+using V = hn::Vec<D>;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// `step` takes an element in, `join` puts partial results together.
+struct Sum {
+  static constexpr float kEmpty = 0;
+  static HWY_INLINE V step(V sum, V x) { return hn::Add(sum, x); }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+struct SumSquare {
+  static constexpr float kEmpty = 0;
+  static HWY_INLINE V step(V sum, V x) { return hn::MulAdd(x, x, sum); }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+struct SumAbs {
+  static constexpr float kEmpty = 0;
+  static HWY_INLINE V step(V sum, V x) { return hn::Add(sum, hn::Abs(x)); }
+  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+};
+struct Max {  // NaN wins
+  static constexpr float kEmpty = -kInfinity;
+  static HWY_INLINE V step(V best, V x) {
+    return hn::IfThenElse(hn::IsNaN(best), best, hn::Max(best, x));
+  }
+  static HWY_INLINE V join(V a, V b) { return step(a, b); }
+};
+struct Min {
+  static constexpr float kEmpty = kInfinity;
+  static HWY_INLINE V step(V best, V x) {
+    return hn::IfThenElse(hn::IsNaN(best), best, hn::Min(best, x));
+  }
+  static HWY_INLINE V join(V a, V b) { return step(a, b); }
+};
+struct Prod {
+  static constexpr float kEmpty = 1;
+  static HWY_INLINE V step(V product, V x) { return hn::Mul(product, x); }
+  static HWY_INLINE V join(V a, V b) { return hn::Mul(a, b); }
+};
+
+/// All lanes of a vector reduced to one number: each step joins lanes with their mirror images, so
+/// that half as many differ. At most 16 lanes.
+template <class F, class DN>
+HWY_INLINE float all_lanes(DN d, hn::Vec<DN> v) {
+  constexpr std::size_t kLanes = hn::MaxLanes(DN());
+  if constexpr (kLanes == 16) v = F::join(v, hn::Reverse(d, v));
+  if constexpr (kLanes == 8) v = F::join(v, hn::Reverse(d, v));
+  if constexpr (kLanes == 16) v = F::join(v, hn::Reverse8(d, v));
+  if constexpr (kLanes >= 4) v = F::join(v, hn::Reverse4(d, v));
+  if constexpr (kLanes >= 2) v = F::join(v, hn::Reverse2(d, v));
+  return hn::GetLane(v);
+}
+
+template <class F>
+HWY_INLINE float along_runs(const float* x, std::int64_t rows, std::int64_t stride,
+                            std::int64_t count) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V sum0 = hn::Set(d, F::kEmpty);
+  V sum1 = sum0;
+  V sum2 = sum0;
+  V sum3 = sum0;
+  const std::int64_t rest_count = count % lanes;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(rest_count));
+  for (std::int64_t r = 0; r < rows; ++r, x += stride) {
+    std::int64_t i = 0;
+    for (; i + 4 * lanes <= count; i += 4 * lanes) {
+      sum0 = F::step(sum0, hn::LoadU(d, x + i));
+      sum1 = F::step(sum1, hn::LoadU(d, x + i + lanes));
+      sum2 = F::step(sum2, hn::LoadU(d, x + i + 2 * lanes));
+      sum3 = F::step(sum3, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i + lanes <= count; i += lanes) {
+      sum0 = F::step(sum0, hn::LoadU(d, x + i));
+    }
+    if (rest_count > 0) {
+      const V stepped = F::step(sum1, hn::MaskedLoad(rest, d, x + i));
+      sum1 = hn::IfThenElse(rest, stepped, sum1);
+    }
+  }
+  return all_lanes<F>(d, F::join(F::join(sum0, sum1), F::join(sum2, sum3)));
+}
+
+template <class F>
+float along(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t count) {
+  return along_runs<F>(x, rows, stride, count);
+}
+
+template <class F, int kVectors>
+HWY_INLINE void across_columns(const float* x, std::int64_t rows, std::int64_t stride, float* sums,
+                               bool more) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V v[std::size_t{kVectors}];
+#pragma GCC unroll 4
+  for (int k = 0; k < kVectors; ++k) {
+    v[k] = more ? hn::LoadU(d, sums + k * lanes) : hn::Set(d, F::kEmpty);
+  }
+  for (std::int64_t r = 0; r < rows; ++r, x += stride) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kVectors; ++k) {
+      v[k] = F::step(v[k], hn::LoadU(d, x + k * lanes));
+    }
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < kVectors; ++k) {
+    hn::StoreU(v[k], d, sums + k * lanes);
+  }
+}
+
+template <class F>
+void across(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t count, float* sums,
+            bool more) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    across_columns<F, 4>(x + i, rows, stride, sums + i, more);
+  }
+  for (; i + lanes <= count; i += lanes) {
+    across_columns<F, 1>(x + i, rows, stride, sums + i, more);
+  }
+  if (i == count) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  V v = more ? hn::MaskedLoad(rest, d, sums + i) : hn::Set(d, F::kEmpty);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    v = F::step(v, hn::MaskedLoad(rest, d, x + r * stride + i));
+  }
+  hn::BlendedStore(v, rest, d, sums + i);
+}
+
+template <class F>
+float join(float a, float b) {
+  const D d;
+  return hn::GetLane(F::join(hn::Set(d, a), hn::Set(d, b)));
+}
+
+template <class F>
+ReduceFns fns_of() {
+  return {.along = along<F>, .across = across<F>, .join = join<F>, .empty = F::kEmpty};
+}
+
+/// y = e^(x - top), and the sum of it; y may be null.
+template <bool kStore>
+HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, float top) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const V vtop = hn::Set(d, top);
+  V sum0 = hn::Zero(d);
+  V sum1 = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const V e0 = exp(d, hn::Sub(hn::LoadU(d, x + i), vtop));
+    const V e1 = exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), vtop));
+    if constexpr (kStore) {
+      hn::StoreU(e0, d, y + i);
+      hn::StoreU(e1, d, y + i + lanes);
+    }
+    sum0 = hn::Add(sum0, e0);
+    sum1 = hn::Add(sum1, e1);
+  }
+  for (; i < count; i += lanes) {
+    const std::int64_t left = count - i < lanes ? count - i : lanes;
+    const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
+    const V e = exp(d, hn::Sub(hn::MaskedLoad(rest, d, x + i), vtop));
+    if constexpr (kStore) hn::BlendedStore(e, rest, d, y + i);
+    sum0 = hn::Add(sum0, hn::IfThenElseZero(rest, e));
+  }
+  return all_lanes<Sum>(d, hn::Add(sum0, sum1));
+}
+
+/// y = x * scale + bias, element by element with what the functors give for a place.
+template <class Scale, class Bias>
+HWY_INLINE void affine(const float* x, float* y, std::int64_t count, Scale scale, Bias bias) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), scale.at(i), bias.at(i)), d, y + i);
+  }
+  if (i == count) return;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  const V v = hn::MulAdd(hn::MaskedLoad(rest, d, x + i), scale.part(rest, i), bias.part(rest, i));
+  hn::BlendedStore(v, rest, d, y + i);
+}
+struct Same {
+  V value;
+  HWY_INLINE V at(std::int64_t) const { return value; }
+  template <class M>
+  HWY_INLINE V part(M, std::int64_t) const {
+    return value;
+  }
+};
+
+void softmax(const float* x, float* y, std::int64_t count) {
+  const D d;
+  const float top = along_runs<Max>(x, 1, 0, count);
+  const float sum = exponentials<true>(x, y, count, top);
+  affine(y, y, count, Same{hn::Set(d, 1.0f / sum)}, Same{hn::Zero(d)});
+}
+
+void log_softmax(const float* x, float* y, std::int64_t count) {
+  const D d;
+  const float top = along_runs<Max>(x, 1, 0, count);
+  const float sum = exponentials<false>(x, nullptr, count, top);
+  // The maximum is taken off first: with it in one number, the logarithm would be rounded away.
+  affine(x, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Set(d, -top)});
+  affine(y, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Neg(log(d, hn::Set(d, sum)))});
+}
+
+struct Moments {
+  float mean;
+  float inverse;
+};
+HWY_INLINE Moments moments(const float* x, std::int64_t count, float epsilon) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const float n = static_cast<float>(count);
+  const float mean = along_runs<Sum>(x, 1, 0, count) / n;
+  const V vmean = hn::Set(d, mean);
+  V sum0 = hn::Zero(d);
+  V sum1 = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    const V x0 = hn::Sub(hn::LoadU(d, x + i), vmean);
+    const V x1 = hn::Sub(hn::LoadU(d, x + i + lanes), vmean);
+    sum0 = hn::MulAdd(x0, x0, sum0);
+    sum1 = hn::MulAdd(x1, x1, sum1);
+  }
+  for (; i < count; i += lanes) {
+    const std::int64_t left = count - i < lanes ? count - i : lanes;
+    const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
+    const V x0 = hn::IfThenElseZero(rest, hn::Sub(hn::MaskedLoad(rest, d, x + i), vmean));
+    sum0 = hn::MulAdd(x0, x0, sum0);
+  }
+  const float variance = all_lanes<Sum>(d, hn::Add(sum0, sum1)) / n;
+  return {mean, 1.0f / std::sqrt(variance + epsilon)};
+}
+
+void layer_norm(const float* x, const float* scale, const float* bias, float* y, std::int64_t count,
+                float epsilon, float* mean, float* inverse) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const Moments m = moments(x, count, epsilon);
+  *mean = m.mean;
+  *inverse = m.inverse;
+  const V vmean = hn::Set(d, m.mean);
+  const V vinverse = hn::Set(d, m.inverse);
+  for (std::int64_t i = 0; i < count; i += lanes) {
+    const std::int64_t left = count - i;
+    if (left >= lanes) {
+      const V centred = hn::Mul(hn::Sub(hn::LoadU(d, x + i), vmean), vinverse);
+      const V offset = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + i);
+      hn::StoreU(hn::MulAdd(centred, hn::LoadU(d, scale + i), offset), d, y + i);
+    } else {
+      const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
+      const V centred = hn::Mul(hn::Sub(hn::MaskedLoad(rest, d, x + i), vmean), vinverse);
+      const V offset = bias == nullptr ? hn::Zero(d) : hn::MaskedLoad(rest, d, bias + i);
+      hn::BlendedStore(hn::MulAdd(centred, hn::MaskedLoad(rest, d, scale + i), offset), rest, d,
+                       y + i);
+    }
+  }
+}
+
+void instance_norm(const float* x, float scale, float bias, float* y, std::int64_t count,
+                   float epsilon) {
+  const D d;
+  const Moments m = moments(x, count, epsilon);
+  const float factor = m.inverse * scale;
+  affine(x, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Set(d, -m.mean)});
+  affine(y, y, count, Same{hn::Set(d, factor)}, Same{hn::Set(d, bias)});
+}
+
+}  // namespace
+// NOLINTNEXTLINE(misc-use-internal-linkage): HWY_EXPORT needs its name
+ReduceFns find_reduce_fns(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum_square: return fns_of<SumSquare>();
+    case Reduction::sum_abs: return fns_of<SumAbs>();
+    case Reduction::max: return fns_of<Max>();
+    case Reduction::min: return fns_of<Min>();
+    case Reduction::prod: return fns_of<Prod>();
+    case Reduction::sum: break;
+  }
+  return fns_of<Sum>();
+}
+// NOLINTNEXTLINE(misc-use-internal-linkage)
+RowFns find_row_fns() {
+  return {.softmax = softmax,
+          .log_softmax = log_softmax,
+          .layer_norm = layer_norm,
+          .instance_norm = instance_norm};
+}
+}  // namespace tilemesh::cpu::highway::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tilemesh::cpu::highway {
+namespace {
+HWY_EXPORT(find_reduce_fns);
+HWY_EXPORT(find_row_fns);
+}  // namespace
+
+ReduceFns reduce_fns(Reduction reduction) {
+  return HWY_DYNAMIC_DISPATCH(find_reduce_fns)(reduction);
+}
+
+RowFns row_fns() {
+  return HWY_DYNAMIC_DISPATCH(find_row_fns)();
+}
+
+}  // namespace tilemesh::cpu::highway
+#endif

@@ -1,0 +1,134 @@
+#include <gtest/gtest.h>
+
+#include "testing.hpp"
+
+namespace tilemesh::cpu::highway {
+namespace {
+
+using testing::call_of;
+using testing::expect_like_reference;
+using testing::laid;
+using testing::Range;
+using testing::rows;
+using testing::Tolerance;
+using Integers = std::vector<std::int64_t>;
+
+const char* const kReductions[] = {"reduce_sum",  "reduce_mean", "reduce_max", "reduce_min",
+                                   "reduce_prod", "reduce_l1",   "reduce_l2",  "reduce_sum_square"};
+const std::vector<Range> kNearOne = {Range{.low = -1.1, .high = 1.1}};
+constexpr Tolerance kTolerance{.relative = 1e-5, .absolute = 1e-5};
+
+TEST(Reduce, AllAxes) {
+  const std::vector<Shape> shapes = {{3, 5, 7}, {1, 17, 33}, {4, 1, 130}, {2, 65, 2}, {6, 7, 1}};
+  const std::vector<Integers> axes = {{}, {0}, {1}, {2}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {-1}};
+  for (const char* op : kReductions) {
+    for (const Shape& shape : shapes) {
+      for (const Integers& chosen : axes) {
+        for (const int keep : {0, 1}) {
+          expect_like_reference(call_of(op, {rows(shape)}, {{"axes", chosen}, {"keepdims", keep}}),
+                                kNearOne, kTolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST(Reduce, ManyGroupsOfAxes) {
+  expect_like_reference(
+      call_of("reduce_sum", {rows({2, 3, 4, 5, 6, 2})}, {{"axes", Integers{0, 2, 4}}}), kNearOne,
+      kTolerance);
+  expect_like_reference(
+      call_of("reduce_max", {rows({2, 3, 4, 5, 6, 2})}, {{"axes", Integers{1, 3, 5}}}), kNearOne);
+}
+
+TEST(Reduce, LogOfSums) {
+  expect_like_reference(call_of("reduce_log_sum", {rows({3, 40})}, {{"axes", Integers{1}}}),
+                        {Range{.low = 0.1, .high = 2}});
+}
+
+TEST(Reduce, NotANumberWins) {
+  for (const char* op : {"reduce_max", "reduce_min"}) {
+    for (const Integers& axes : {Integers{0}, Integers{1}}) {
+      expect_like_reference(call_of(op, {rows({37, 41})}, {{"axes", axes}}),
+                            {Range{.low = -2, .high = 2, .specials = true}});
+    }
+  }
+}
+
+TEST(Reduce, BigOnThreads) {
+  for (const Integers& axes : {Integers{0}, Integers{1}, Integers{2}}) {
+    expect_like_reference(call_of("reduce_mean", {rows({70, 90, 110})}, {{"axes", axes}}), kNearOne,
+                          kTolerance);
+  }
+}
+
+TEST(Reduce, BlockedChannels) {
+  const Layout c16 = Layout::blocked(1, 16);
+  for (const std::int64_t channels : {16, 48, 19}) {
+    const OperandType x = laid({2, channels, 5, 7}, c16);
+    for (const char* op : {"global_average_pool", "global_max_pool"}) {
+      expect_like_reference(call_of(op, {x}, {}, c16), kNearOne, kTolerance);
+    }
+    expect_like_reference(call_of("reduce_sum", {x}, {{"axes", Integers{2, 3}}}, c16), kNearOne,
+                          kTolerance);
+    expect_like_reference(call_of("reduce_max", {x}, {{"axes", Integers{3}}}, c16), kNearOne);
+    const OpCall over_channels = call_of("reduce_max", {x}, {{"axes", Integers{1}}});
+    if (channels % 16 == 0) {
+      expect_like_reference(over_channels, kNearOne);
+    } else {
+      EXPECT_NE(testing::refusal_of(over_channels), "");
+    }
+  }
+  expect_like_reference(call_of("global_average_pool", {rows({2, 19, 5, 7})}), kNearOne,
+                        kTolerance);
+}
+
+TEST(Softmax, LinesOfAllSizes) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    for (const std::int64_t size : {1, 2, 15, 16, 17, 33, 100, 1000, 0}) {
+      expect_like_reference(call_of(op, {rows({3, size})}, {{"axis", 1}}),
+                            {Range{.low = -30, .high = 30}}, {.relative = 4e-6, .absolute = 1e-7});
+    }
+    expect_like_reference(call_of(op, {rows({2, 5, 1})}, {{"axis", -2}}));
+    expect_like_reference(call_of(op, {rows({300, 700})}, {{"axis", 1}}));
+    expect_like_reference(call_of(op, {rows({1, 9})}, {{"axis", 1}}),
+                          {Range{.low = 1e5, .high = 1.001e5}});
+  }
+}
+
+TEST(Softmax, SpecialValues) {
+  expect_like_reference(call_of("softmax", {rows({64, 5})}, {{"axis", 1}}),
+                        {Range{.low = -2, .high = 2, .specials = true}},
+                        {.relative = 4e-6, .absolute = 1e-7});
+}
+
+TEST(Normalize, LayersWithAndWithoutBias) {
+  const Tolerance tolerance{.relative = 2e-5, .absolute = 5e-6};
+  for (const std::int64_t size : {1, 5, 16, 33, 768}) {
+    const OperandType x = rows({2, 3, size});
+    OpCall call = call_of("layer_normalization", {x, rows({size}), rows({size})}, {{"axis", -1}});
+    expect_like_reference(call, {Range{}}, tolerance);
+    call.inputs.pop_back();
+    call.outputs.resize(3);
+    infer_outputs(call);
+    if (size > 1) expect_like_reference(call, {Range{}}, tolerance);
+  }
+  expect_like_reference(
+      call_of("layer_normalization", {rows({2, 3, 5, 4}), rows({5, 4}), rows({5, 4})},
+              {{"axis", 2}, {"epsilon", 0.1}}),
+      {Range{}}, tolerance);
+  expect_like_reference(call_of("layer_normalization", {rows({400, 300}), rows({300})}, {}),
+                        {Range{}}, tolerance);
+}
+
+TEST(Normalize, Instances) {
+  expect_like_reference(
+      call_of("instance_normalization", {rows({2, 3, 9, 7}), rows({3}), rows({3})}), {Range{}},
+      {.relative = 2e-5, .absolute = 5e-6});
+  expect_like_reference(
+      call_of("instance_normalization", {rows({2, 70, 2000}), rows({70}), rows({70})}), {Range{}},
+      {.relative = 2e-5, .absolute = 5e-6});
+}
+
+}  // namespace
+}  // namespace tilemesh::cpu::highway
