@@ -115,6 +115,16 @@ KernelOffer offer_convert(const OpCall& call, const KernelContext& context) {
   });
 }
 
+KernelOffer offer_plain_convert(const OpCall& call, const KernelContext& context) {
+  constexpr std::int64_t kSmallBytes = 4096;
+  if (call.inputs[0].dtype != call.outputs[0].dtype) return {nullptr, "a change of dtype"};
+  const OperandType& out = call.outputs[0];
+  if (out.layout.has_padding(out.shape) && out.bytes() > kSmallBytes) {
+    return {nullptr, "padding to be filled"};
+  }
+  return offer_convert(call, context);
+}
+
 KernelOffer offer_reshape(const OpCall& call, const KernelContext& context) {
   if (!call.inputs[0].layout.is_rows() || !call.outputs[0].layout.is_rows()) {
     return {nullptr, "a layout other than rows"};

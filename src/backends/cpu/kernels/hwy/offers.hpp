@@ -18,6 +18,9 @@ KernelOffer offer_cast(const OpCall& call, const KernelContext& context);
 /// Movement: copies between strided places.
 KernelOffer offer_transpose(const OpCall& call, const KernelContext& context);
 KernelOffer offer_convert(const OpCall& call, const KernelContext& context);
+/// The conversions at which oneDNN's reorders are slower: without a change of dtype and, but for
+/// small tensors, without padding.
+KernelOffer offer_plain_convert(const OpCall& call, const KernelContext& context);
 KernelOffer offer_reshape(const OpCall& call, const KernelContext& context);
 KernelOffer offer_concat(const OpCall& call, const KernelContext& context);
 KernelOffer offer_split(const OpCall& call, const KernelContext& context);
@@ -39,6 +42,8 @@ KernelOffer offer_reduce(const OpCall& call, const KernelContext& context);
 KernelOffer offer_softmax(const OpCall& call, const KernelContext& context);
 KernelOffer offer_layer_normalization(const OpCall& call, const KernelContext& context);
 KernelOffer offer_instance_normalization(const OpCall& call, const KernelContext& context);
+
+KernelOffer offer_resize(const OpCall& call, const KernelContext& context);
 
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.

@@ -1,0 +1,286 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "tilemesh/base/math.hpp"
+
+#include "offers.hpp"
+#include "parallel.hpp"
+#include "resize_math.hpp"
+
+/// resize of the last one or two dims, nearest and linear, where pixels lie side by side in rows:
+/// row-major (a pixel is one element), channels last, or channels in blocks.
+namespace tilemesh::cpu::highway {
+namespace {
+
+/// An image as [planes, height, width, pixel].
+struct Image {
+  std::int64_t planes = 1, height = 1, width = 1, pixel = 1;
+};
+
+/// Where an output index lies in the input, as ONNX Resize 19 says; nothing for what is rare.
+std::optional<double> position_of(std::string_view coordinate, std::int64_t i, double scale,
+                                  std::int64_t in, std::int64_t out) {
+  const auto x = static_cast<double>(i);
+  const double half_pixel = (x + 0.5) / scale - 0.5;
+  if (coordinate == "half_pixel") return half_pixel;
+  if (coordinate == "pytorch_half_pixel") return out > 1 ? half_pixel : 0;
+  if (coordinate == "asymmetric") return x / scale;
+  if (coordinate == "align_corners") {
+    const auto in_size = static_cast<double>(in);
+    const auto out_size = static_cast<double>(out);
+    const double scaled = scale * in_size;
+    const double exact = std::abs(scaled - out_size) < 1e-5 * out_size ? out_size : scaled;
+    return exact > 1 ? x * (in_size - 1) / (exact - 1) : 0;
+  }
+  return std::nullopt;
+}
+
+double rounded(std::string_view mode, double x) {
+  if (mode == "floor") return std::floor(x);
+  if (mode == "ceil") return std::ceil(x);
+  return mode == "round_prefer_ceil" ? std::floor(x + 0.5) : std::ceil(x - 0.5);
+}
+
+/// One tap per output index of a dim; empty if the call's attributes are not covered.
+std::vector<Tap> taps_of(const OpCall& call, int dim, double scale) {
+  const std::int64_t in = call.inputs[0].shape[dim];
+  const std::int64_t out = call.outputs[0].shape[dim];
+  const std::string coordinate = call.attributes.text_or("coordinate", "half_pixel");
+  const std::string rounding = call.attributes.text_or("nearest_mode", "round_prefer_floor");
+  const bool nearest = call.attributes.text_or("mode", "nearest") == "nearest";
+  const auto clamped = [&](double index) {
+    return static_cast<std::int32_t>(std::clamp(index, 0.0, static_cast<double>(in - 1)));
+  };
+  std::vector<Tap> taps;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::optional<double> position = position_of(coordinate, i, scale, in, out);
+    if (!position) return {};
+    if (nearest) {
+      const std::int32_t index = clamped(rounded(rounding, *position));
+      taps.push_back({index, index, 0});
+    } else {
+      const double low = std::floor(*position);
+      taps.push_back({clamped(low), clamped(low + 1), static_cast<float>(*position - low)});
+    }
+  }
+  return taps;
+}
+
+/// Copies pixels, and whole rows where they repeat.
+class NearestKernel final : public Kernel {
+ public:
+  NearestKernel(const Image& in, const Image& out, std::vector<Tap> rows, std::vector<Tap> columns,
+                std::int64_t element_bytes, int threads)
+      : in_(in),
+        out_(out),
+        rows_(std::move(rows)),
+        columns_(std::move(columns)),
+        pixel_bytes_(in.pixel * element_bytes),
+        threads_(threads) {}
+
+  void run(std::byte* const* operands, std::byte* /*scratch*/) override {
+    const std::int64_t in_row = in_.width * pixel_bytes_;
+    const std::int64_t out_row = out_.width * pixel_bytes_;
+    parallel_for(threads_, out_.planes, [&](int, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t plane = begin; plane < end; ++plane) {
+        const std::byte* from = operands[0] + plane * in_.height * in_row;
+        std::byte* to = operands[1] + plane * out_.height * out_row;
+        for (std::size_t y = 0; y < rows_.size(); ++y, to += out_row) {
+          if (y > 0 && rows_[y].low == rows_[y - 1].low) {
+            std::memcpy(to, to - out_row, static_cast<std::size_t>(out_row));
+          } else {
+            pick(from + rows_[y].low * in_row, to);
+          }
+        }
+      }
+    });
+  }
+  int threads() const override { return threads_; }
+  std::string_view name() const override { return "highway:resize"; }
+
+ private:
+  template <std::size_t kBytes>
+  void pick_fixed(const std::byte* from, std::byte* to) const {
+    for (const Tap& tap : columns_) {
+      std::memcpy(to, from + tap.low * static_cast<std::int64_t>(kBytes), kBytes);
+      to += kBytes;
+    }
+  }
+  void pick(const std::byte* from, std::byte* to) const {
+    switch (pixel_bytes_) {
+      case 1: return pick_fixed<1>(from, to);
+      case 2: return pick_fixed<2>(from, to);
+      case 4: return pick_fixed<4>(from, to);
+      case 8: return pick_fixed<8>(from, to);
+      case 32: return pick_fixed<32>(from, to);
+      case 64: return pick_fixed<64>(from, to);
+      default: break;
+    }
+    for (const Tap& tap : columns_) {
+      std::memcpy(to, from + tap.low * pixel_bytes_, static_cast<std::size_t>(pixel_bytes_));
+      to += pixel_bytes_;
+    }
+  }
+
+  Image in_;
+  Image out_;
+  std::vector<Tap> rows_;
+  std::vector<Tap> columns_;
+  std::int64_t pixel_bytes_;
+  int threads_;
+};
+
+/// Interpolates along rows into two buffers, which serve all output rows between them.
+class LinearKernel final : public Kernel {
+ public:
+  LinearKernel(const Image& in, const Image& out, std::vector<Tap> rows, std::vector<Tap> columns,
+               int threads)
+      : in_(in),
+        out_(out),
+        rows_(std::move(rows)),
+        columns_(std::move(columns)),
+        threads_(threads),
+        row_elements_(round_up(out.width * out.pixel, std::int64_t{16})) {}
+
+  std::int64_t scratch_bytes() const override { return threads_ * 2 * row_elements_ * 4; }
+  void run(std::byte* const* operands, std::byte* scratch) override {
+    const auto* x = reinterpret_cast<const float*>(operands[0]);
+    auto* y = reinterpret_cast<float*>(operands[1]);
+    parallel_for(threads_, out_.planes, [&](int thread, std::int64_t begin, std::int64_t end) {
+      float* buffers = reinterpret_cast<float*>(scratch) + thread * 2 * row_elements_;
+      for (std::int64_t plane = begin; plane < end; ++plane) {
+        run_plane(x + plane * in_.height * in_.width * in_.pixel,
+                  y + plane * out_.height * out_.width * out_.pixel, buffers);
+      }
+    });
+  }
+  int threads() const override { return threads_; }
+  std::string_view name() const override { return "highway:resize"; }
+
+ private:
+  void run_plane(const float* x, float* y, float* buffers) const {
+    const std::int64_t out_row = out_.width * out_.pixel;
+    std::array<std::int32_t, 2> held{-1, -1};  // the input row in each buffer
+    const auto row_of = [&](std::int32_t row, std::int32_t keep) {
+      for (std::size_t k = 0; k < 2; ++k) {
+        if (held[k] == row) return buffers + static_cast<std::int64_t>(k) * row_elements_;
+      }
+      const std::size_t k = held[0] == keep ? 1 : 0;
+      held[k] = row;
+      float* buffer = buffers + static_cast<std::int64_t>(k) * row_elements_;
+      fns_.along_row(x + row * in_.width * in_.pixel, columns_.data(), out_.width, out_.pixel,
+                     buffer);
+      return buffer;
+    };
+    for (const Tap& tap : rows_) {
+      const float* low = row_of(tap.low, tap.high);
+      const float* high = row_of(tap.high, tap.low);
+      fns_.between_rows(low, high, tap.weight, out_row, y);
+      y += out_row;
+    }
+  }
+
+  Image in_;
+  Image out_;
+  std::vector<Tap> rows_;
+  std::vector<Tap> columns_;
+  int threads_;
+  std::int64_t row_elements_;
+  ResizeFns fns_ = resize_fns();
+};
+
+/// The operand as an image; nothing if its layout isn't one of those covered.
+std::optional<Image> image_of(const OperandType& type) {
+  const int rank = type.shape.rank();
+  Image image{.width = type.shape[rank - 1]};
+  const int planes = rank >= 4 ? rank - 2 : rank - 1;
+  if (planes == rank - 2) image.height = type.shape[rank - 2];
+  const auto multiply = [&](int first, int last) {
+    for (int d = first; d < last; ++d) {
+      image.planes *= type.shape[d];
+    }
+  };
+  if (type.layout.is_rows()) {
+    multiply(0, planes);
+    return image;
+  }
+  if (rank < 3 || planes != 2) return std::nullopt;
+  if (type.layout == Layout::channels_last(rank)) {
+    multiply(0, 1);
+    image.pixel = type.shape[1];
+    return image;
+  }
+  const auto& blocks = type.layout.blocks();
+  if (blocks.size() != 1 || type.layout != Layout::blocked(1, blocks[0].size)) return std::nullopt;
+  image.planes = type.shape[0] * ceil_div<std::int64_t>(type.shape[1], blocks[0].size);
+  image.pixel = blocks[0].size;
+  return image;
+}
+
+std::vector<double> scales_of(const OpCall& call) {
+  if (call.attributes.has("scales") && !call.attributes.numbers("scales").empty()) {
+    return call.attributes.numbers("scales");
+  }
+  std::vector<double> scales;
+  for (int d = 0; d < call.inputs[0].shape.rank(); ++d) {
+    const std::int64_t in = call.inputs[0].shape[d];
+    const std::int64_t out = call.attributes.integers("sizes")[static_cast<std::size_t>(d)];
+    scales.push_back(in == 0 ? 1 : static_cast<double>(out) / static_cast<double>(in));
+  }
+  return scales;
+}
+
+/// Empty, or why the call isn't covered.
+std::string why_not_resize(const OpCall& call, const std::vector<double>& scales) {
+  if (std::string reason = why_not(call); !reason.empty()) return reason;
+  const OperandType& in = call.inputs[0];
+  const OperandType& out = call.outputs[0];
+  if (in.layout != out.layout) return "a change of layout";
+  if (in.shape.rank() < 2 || in.shape.element_count() == 0) return "no image";
+  const std::string mode = call.attributes.text_or("mode", "nearest");
+  if (mode == "linear" && in.dtype != DType::f32) return "interpolation of other than f32";
+  if (mode != "linear" && mode != "nearest") return "mode " + mode;
+  if (call.attributes.integer_or("antialias", 0) != 0) return "antialiasing";
+  if (call.attributes.integer_or("exclude_outside", 0) != 0) return "excluded borders";
+  const int first = in.shape.rank() >= 4 ? in.shape.rank() - 2 : in.shape.rank() - 1;
+  for (int d = 0; d < first; ++d) {
+    if (in.shape[d] != out.shape[d] || scales[static_cast<std::size_t>(d)] != 1) {
+      return "a change of other dims than the last two";
+    }
+  }
+  for (int d = first; d < in.shape.rank(); ++d) {
+    if (in.shape[d] > std::numeric_limits<std::int32_t>::max()) return "too large a dim";
+  }
+  return "";
+}
+
+}  // namespace
+
+KernelOffer offer_resize(const OpCall& call, const KernelContext& context) {
+  const std::vector<double> scales = scales_of(call);
+  if (std::string reason = why_not_resize(call, scales); !reason.empty()) return {nullptr, reason};
+  const std::optional<Image> in = image_of(call.inputs[0]);
+  const std::optional<Image> out = image_of(call.outputs[0]);
+  if (!in || !out) return {nullptr, "a layout without rows of pixels"};
+  const int rank = call.inputs[0].shape.rank();
+  std::vector<Tap> columns = taps_of(call, rank - 1, scales.back());
+  std::vector<Tap> rows = {Tap{}};
+  if (rank >= 4) rows = taps_of(call, rank - 2, scales[scales.size() - 2]);
+  if (columns.empty() || rows.empty()) return {nullptr, "coordinates or sizes that are rare"};
+  const std::int64_t bytes = call.outputs[0].bytes();
+  const int threads = threads_for(static_cast<double>(bytes) * 0.1, context.threads);
+  if (call.attributes.text_or("mode", "nearest") == "nearest") {
+    return {std::make_unique<NearestKernel>(*in, *out, std::move(rows), std::move(columns),
+                                            size_of(call.outputs[0].dtype), threads),
+            ""};
+  }
+  return {std::make_unique<LinearKernel>(*in, *out, std::move(rows), std::move(columns), threads),
+          ""};
+}
+
+}  // namespace tilemesh::cpu::highway
