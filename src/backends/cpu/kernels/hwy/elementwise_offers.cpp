@@ -26,19 +26,9 @@ class Builder {
   }
 
   /// Input `index` as a value of f32, or of its own dtype if it isn't a small float.
-  ValueRef input(std::size_t index) {
-    const auto known = std::ranges::find(inputs_, index, &Input::index);
-    if (known != inputs_.end()) return known->value;
-    const OperandType& type = call_.inputs[index];
-    ValueRef value{ValueRef::Kind::operand, static_cast<int>(program_.operands.size())};
-    program_.operands.push_back(type);
-    program_.places.push_back(index);
-    if (is_small_float(type.dtype)) {
-      value = add({.fn = cast_chunk(type.dtype, DType::f32), .in = {value}, .zero_to_zero = true});
-    }
-    inputs_.push_back({index, value});
-    return value;
-  }
+  ValueRef input(std::size_t index) { return operand(call_.inputs[index], index); }
+  /// The output as it is before the program runs.
+  ValueRef result() { return operand(call_.outputs[0], call_.inputs.size()); }
 
   ValueRef add(Instruction instruction) {
     instruction.out = {ValueRef::Kind::intermediate, intermediates_++};
@@ -66,13 +56,27 @@ class Builder {
   ElementwiseProgram& program() { return program_; }
 
  private:
-  struct Input {
-    std::size_t index = 0;
+  struct Operand {
+    std::size_t place = 0;
     ValueRef value;
   };
+
+  ValueRef operand(const OperandType& type, std::size_t place) {
+    const auto known = std::ranges::find(operands_, place, &Operand::place);
+    if (known != operands_.end()) return known->value;
+    ValueRef value{ValueRef::Kind::operand, static_cast<int>(program_.operands.size())};
+    program_.operands.push_back(type);
+    program_.places.push_back(place);
+    if (is_small_float(type.dtype)) {
+      value = add({.fn = cast_chunk(type.dtype, DType::f32), .in = {value}, .zero_to_zero = true});
+    }
+    operands_.push_back({place, value});
+    return value;
+  }
+
   const OpCall& call_;
   ElementwiseProgram program_;
-  std::vector<Input> inputs_;
+  std::vector<Operand> operands_;
   int intermediates_ = 0;
 };
 
@@ -102,6 +106,27 @@ KernelOffer one_instruction(const OpCall& call, const KernelContext& context,
   builder.add(instruction);
   builder.program().may_throw = may_throw;
   return builder.finish(context.threads);
+}
+
+/// The call's chain of steps.
+void add_chain(const OpCall& call, Builder& builder) {
+  std::vector<ValueRef> values;
+  for (const ExpressionStep& step : call.epilogue.steps) {
+    Instruction instruction = float_instruction(step);
+    for (int k = 0; k < instruction.inputs; ++k) {
+      const auto at = static_cast<std::size_t>(k);
+      const int argument = step.arguments[at];
+      if (argument == ExpressionStep::kResult) {
+        instruction.in[at] = builder.result();
+      } else if (argument >= ExpressionStep::kOperand) {
+        const int operand = argument - ExpressionStep::kOperand;
+        instruction.in[at] = builder.input(static_cast<std::size_t>(operand));
+      } else {
+        instruction.in[at] = values.at(static_cast<std::size_t>(argument));
+      }
+    }
+    values.push_back(builder.add(instruction));
+  }
 }
 
 }  // namespace
@@ -143,20 +168,15 @@ KernelOffer offer_map(const OpCall& call, const KernelContext& context) {
   if (!computes_in_f32(call.outputs[0].dtype))
     return {nullptr, "a dtype other than f32, f16, bf16"};
   Builder builder(call);
-  std::vector<ValueRef> values;
-  for (const ExpressionStep& step : call.epilogue.steps) {
-    Instruction instruction = float_instruction(step);
-    for (int k = 0; k < instruction.inputs; ++k) {
-      const auto at = static_cast<std::size_t>(k);
-      const int argument = step.arguments[at];
-      if (argument == ExpressionStep::kResult) return {nullptr, "a chain that names a result"};
-      instruction.in[at] =
-          argument >= ExpressionStep::kOperand
-              ? builder.input(static_cast<std::size_t>(argument - ExpressionStep::kOperand))
-              : values.at(static_cast<std::size_t>(argument));
-    }
-    values.push_back(builder.add(instruction));
-  }
+  add_chain(call, builder);
+  return builder.finish(context.threads);
+}
+
+KernelOffer offer_epilogue(const OpCall& call, const KernelContext& context) {
+  if (!computes_in_f32(call.outputs[0].dtype))
+    return {nullptr, "a dtype other than f32, f16, bf16"};
+  Builder builder(call);
+  add_chain(call, builder);
   return builder.finish(context.threads);
 }
 

@@ -10,6 +10,9 @@ namespace tilemesh::cpu::highway {
 /// Ops of one scalar function: add, relu, sigmoid, ...
 KernelOffer offer_scalar(const OpCall& call, const KernelContext& context);
 KernelOffer offer_map(const OpCall& call, const KernelContext& context);
+/// The call's epilogue alone: run after a kernel of the op itself, with the same operands, it
+/// applies the chain to the output in place.
+KernelOffer offer_epilogue(const OpCall& call, const KernelContext& context);
 /// Comparisons, logic, is_nan.
 KernelOffer offer_test(const OpCall& call, const KernelContext& context);
 KernelOffer offer_where(const OpCall& call, const KernelContext& context);
@@ -44,6 +47,10 @@ KernelOffer offer_layer_normalization(const OpCall& call, const KernelContext& c
 KernelOffer offer_instance_normalization(const OpCall& call, const KernelContext& context);
 
 KernelOffer offer_resize(const OpCall& call, const KernelContext& context);
+
+/// Convolutions along one dim of one channel: a window is a run of the input, so that the whole is
+/// a product of two matrices without copying patches.
+KernelOffer offer_conv_windows(const OpCall& call, const KernelContext& context);
 
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.
