@@ -7,6 +7,7 @@
 
 #include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
+#include "backends/cpu/kernels/hwy/offers.hpp"
 #include "backends/cpu/prices.hpp"
 #include "backends/cpu/same_memory.hpp"
 
@@ -133,6 +134,7 @@ class CpuTarget final : public Target {
     if (!has_zero_size(call)) {
       if (is_convolution(call.def->name)) {
         add_convolutions(call, found);
+        if (call.def->name == "conv") add_own_convolution(call, found);
       } else if (call.def->name == "matmul") {
         add_matmul(call, constant_inputs, found);
       } else if (is_follower(*call.def)) {
@@ -258,6 +260,21 @@ class CpuTarget final : public Target {
         found.push_back(candidate_of(laid_out, choice->implementation,
                                      convolution_seconds(laid_out, choice->implementation)));
       }
+    }
+  }
+
+  /// Our own kernels, which read rows and take any epilogue.
+  void add_own_convolution(const OpCall& call, std::vector<Candidate>& found) const {
+    constexpr double kShare = 0.6;  // of the peak
+    OpCall rows = call;
+    for (auto* operands : {&rows.inputs, &rows.outputs}) {
+      for (OperandType& type : *operands) {
+        type.layout = Layout::rows();
+      }
+    }
+    if (highway::offer_conv_windows(rows, {.threads = info_.threads_per_device}).kernel) {
+      found.push_back(candidate_of(rows, "highway:conv_windows",
+                                   prices_.compute(onednn::flops_of(call), kShare, rows)));
     }
   }
 
