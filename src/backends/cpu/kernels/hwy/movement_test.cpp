@@ -192,6 +192,26 @@ TEST(Pad, ConstantsAndCrops) {
                                 {{"pads", Integers{0, 3, 1, 2, 0, 5, 1, 0}}}, kC16));
 }
 
+TEST(Pad, MirrorsEdgesAndWraps) {
+  for (const char* mode : {"reflect", "edge", "wrap"}) {
+    for (const DType dtype : {DType::f32, DType::u8, DType::i64}) {
+      for (const Integers& pads :
+           {Integers{0, 2, 3, 0, 1, 4}, Integers{0, 0, 0, 0, 0, 64}, Integers{1, 9, 0, 0, 0, 13},
+            Integers{0, -1, 2, 0, 3, -2}, Integers{0, 0, 0, 0, 0, 0}}) {
+        expect_like_reference(
+            call_of("pad", {rows({2, 3, 5}, dtype)}, {{"pads", pads}, {"mode", mode}}));
+      }
+      expect_like_reference(call_of("pad", {rows({1, 576}, dtype)},
+                                    {{"pads", Integers{0, 0, 0, 64}}, {"mode", mode}}));
+      expect_like_reference(
+          call_of("pad", {rows({1, 1}, dtype)}, {{"pads", Integers{2, 1, 0, 3}}, {"mode", mode}}));
+    }
+    expect_like_reference(call_of("pad", {laid({2, 19, 3, 4}, kC16)},
+                                  {{"pads", Integers{0, 0, 1, 2, 0, 0, 1, 0}}, {"mode", mode}},
+                                  kC16));
+  }
+}
+
 TEST(DepthAndSpace, BothWays) {
   for (const char* mode : {"DCR", "CRD"}) {
     expect_like_reference(

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <string>
 
 #include "nest.hpp"
 #include "offers.hpp"
@@ -101,15 +103,115 @@ class PadKernel final : public Kernel {
   std::int64_t element_bytes_;
 };
 
+/// A run of output indices along one dim and where it reads: evenly, forwards, backwards or (step
+/// 0) from one place.
+struct Segment {
+  std::int64_t to = 0;
+  std::int64_t from = 0;
+  std::int64_t step = 1;
+  std::int64_t size = 0;
+};
+
+std::int64_t positive_mod(std::int64_t i, std::int64_t size) {
+  const std::int64_t rest = i % size;
+  return rest < 0 ? rest + size : rest;
+}
+
+/// Where an output index reads from in the modes that repeat the input.
+std::int64_t source_of(std::string_view mode, std::int64_t i, std::int64_t size) {
+  if (mode == "edge") return std::clamp<std::int64_t>(i, 0, size - 1);
+  if (mode == "wrap" || size == 1) return positive_mod(i, size);
+  const std::int64_t place = positive_mod(i, 2 * (size - 1));
+  return place < size ? place : 2 * (size - 1) - place;
+}
+
+std::vector<Segment> segments_of(std::string_view mode, std::int64_t in, std::int64_t out,
+                                 std::int64_t begin) {
+  std::vector<Segment> segments;
+  for (std::int64_t i = 0; i < out; ++i) {
+    const std::int64_t from = source_of(mode, i - begin, in);
+    if (!segments.empty()) {
+      Segment& last = segments.back();
+      if (last.size == 1) last.step = from - last.from;
+      const bool even = std::abs(last.step) <= 1 && from == last.from + last.size * last.step;
+      if (even) {
+        ++last.size;
+        continue;
+      }
+      if (last.size == 1) last.step = 1;
+    }
+    segments.push_back({i, from, 1, 1});
+  }
+  return segments;
+}
+
+/// Reflecting, repeating and wrapping pads: one copy for each combination of the dims' segments.
+class MirrorPadKernel final : public Kernel {
+ public:
+  MirrorPadKernel(const OpCall& call, int threads) : threads_(threads) {
+    const Shape& in = call.inputs[0].shape;
+    const Shape& out = call.outputs[0].shape;
+    const auto& pads = call.attributes.integers("pads");
+    const std::string mode = call.attributes.text_or("mode", "constant");
+    std::vector<Region> regions = {Region::whole(out)};
+    for (int d = 0; d < out.rank(); ++d) {
+      const auto dim = static_cast<std::size_t>(d);
+      std::vector<Region> next;
+      for (const Segment& segment : segments_of(mode, in[d], out[d], pads[dim])) {
+        for (Region region : regions) {
+          region.to_start[dim] = segment.to;
+          region.from_start[dim] = segment.from;
+          region.spans[dim].size = segment.size;
+          region.spans[dim].from_step = segment.step;
+          next.push_back(std::move(region));
+        }
+      }
+      regions = std::move(next);
+      if (regions.size() > kMostRegions) throw RegionCopy::Unsplittable{"too many repetitions"};
+    }
+    for (const Region& region : regions) {
+      copies_.emplace_back(call.inputs[0], call.outputs[0], region);
+    }
+    if (call.outputs[0].layout.has_padding(out)) padding_ = padding_of(call.outputs[0]);
+    element_bytes_ = size_of(call.outputs[0].dtype);
+    output_place_ = call.inputs.size();
+  }
+
+  void run(std::byte* const* operands, std::byte* /*scratch*/) override {
+    for (const RegionCopy& copy : copies_) {
+      copy.run(operands[0], operands[output_place_], threads_);
+    }
+    fill_with_zeros(padding_, element_bytes_, operands[output_place_]);
+  }
+  int threads() const override {
+    int most = 1;
+    for (const RegionCopy& copy : copies_) {
+      most = std::max(most, copy.threads(threads_));
+    }
+    return most;
+  }
+  std::string_view name() const override { return "highway:pad"; }
+
+ private:
+  static constexpr std::size_t kMostRegions = 256;
+
+  std::vector<RegionCopy> copies_;
+  std::vector<Box> padding_;
+  std::size_t output_place_ = 0;
+  int threads_;
+  std::int64_t element_bytes_ = 1;
+};
+
 }  // namespace
 
 KernelOffer offer_pad(const OpCall& call, const KernelContext& context) {
   if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
-  if (call.attributes.text_or("mode", "constant") != "constant") {
-    return {nullptr, "a mode other than constant"};
-  }
   if (call.outputs[0].shape.rank() == 0) return {nullptr, "a scalar"};
   try {
+    if (call.attributes.text_or("mode", "constant") != "constant") {
+      if (call.inputs[0].shape.element_count() == 0) return {nullptr, "no elements"};
+      return {std::make_unique<MirrorPadKernel>(call, context.threads), ""};
+    }
     return {std::make_unique<PadKernel>(call, context.threads), ""};
   } catch (const RegionCopy::Unsplittable& no) {
     return {nullptr, no.reason};
