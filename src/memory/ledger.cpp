@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <mutex>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
 
@@ -16,9 +18,54 @@ namespace {
 constexpr std::size_t kHoldersShown = 5;
 constexpr std::size_t kIdleLabelsKept = 1024;
 
+using Devices = std::vector<int>;
+
 struct Account {
   std::int64_t bytes = 0;
   std::int64_t count = 0;
+};
+
+/// Same label, same devices.
+struct PartAccount {
+  Devices devices;
+  Account held;
+};
+
+/// What one label holds: on all devices, and on some.
+struct LabelAccount {
+  Account whole;
+  std::vector<PartAccount> parts;
+
+  bool idle() const { return whole.count == 0 && parts.empty(); }
+
+  Account& of(const Devices* devices) {
+    if (devices == nullptr) return whole;
+    const auto found = std::find_if(parts.begin(), parts.end(),
+                                    [&](const auto& part) { return part.devices == *devices; });
+    return found != parts.end() ? found->held : parts.emplace_back(*devices, Account{}).held;
+  }
+  void drop_empty_parts() {
+    std::erase_if(parts, [](const auto& part) { return part.held.count == 0; });
+  }
+  std::int64_t bytes_on(int device) const {
+    std::int64_t bytes = whole.bytes;
+    for (const PartAccount& part : parts) {
+      if (std::binary_search(part.devices.begin(), part.devices.end(), device)) {
+        bytes += part.held.bytes;
+      }
+    }
+    return bytes;
+  }
+  std::int64_t count_on(const Devices& devices) const {
+    std::int64_t count = whole.count;
+    for (const PartAccount& part : parts) {
+      const bool shares = std::any_of(devices.begin(), devices.end(), [&](int device) {
+        return std::binary_search(part.devices.begin(), part.devices.end(), device);
+      });
+      if (shares) count += part.held.count;
+    }
+    return count;
+  }
 };
 
 struct LabelHash {
@@ -27,7 +74,7 @@ struct LabelHash {
     return std::hash<std::string_view>{}(text);
   }
 };
-using Accounts = std::unordered_map<std::string, Account, LabelHash, std::equal_to<>>;
+using Accounts = std::unordered_map<std::string, LabelAccount, LabelHash, std::equal_to<>>;
 
 /// One memory space: its allocator and the accounts by label. A label stays when its last range is
 /// freed, so that the next one needs no heap memory.
@@ -37,37 +84,47 @@ struct Arena {
   Accounts accounts;
   std::size_t idle_count = 0;  // accounts that hold nothing
 
-  void book(std::string_view label, std::int64_t bytes) {
+  void book(std::string_view label, std::int64_t bytes, const Devices* devices) {
     auto found = accounts.find(label);
     if (found == accounts.end()) {
       drop_idle();
-      found = accounts.emplace(label, Account{}).first;
+      found = accounts.emplace(label, LabelAccount{}).first;
       ++idle_count;
     }
-    if (found->second.count == 0) --idle_count;
-    found->second.bytes += bytes;
-    ++found->second.count;
+    if (found->second.idle()) --idle_count;
+    Account& account = found->second.of(devices);
+    account.bytes += bytes;
+    ++account.count;
   }
 
-  void unbook(std::string_view label, std::int64_t bytes) {
+  void unbook(std::string_view label, std::int64_t bytes, const Devices* devices) {
     const auto found = accounts.find(label);
-    if (found == accounts.end() || found->second.count == 0) return;
-    found->second.bytes -= bytes;
-    if (--found->second.count == 0) ++idle_count;
+    if (found == accounts.end() || found->second.idle()) return;
+    Account& account = found->second.of(devices);
+    if (account.count != 0) {
+      account.bytes -= bytes;
+      --account.count;
+    }
+    if (devices != nullptr) found->second.drop_empty_parts();
+    if (found->second.idle()) ++idle_count;
   }
 
   /// Labels made up for each tensor would pile up without end.
   void drop_idle() {
     if (idle_count < kIdleLabelsKept || idle_count < accounts.size() / 2) return;
-    std::erase_if(accounts, [](const auto& entry) { return entry.second.count == 0; });
+    std::erase_if(accounts, [](const auto& entry) { return entry.second.idle(); });
     idle_count = 0;
   }
 
   /// Largest first, at most `count`.
-  std::vector<MemoryHolder> holders(std::size_t count) const {
+  std::vector<MemoryHolder> holders(const Devices& devices, std::size_t count) const {
     std::vector<MemoryHolder> result;
     for (const auto& [label, account] : accounts) {
-      if (account.count != 0) result.push_back({label, account.bytes, account.count});
+      if (account.idle()) continue;
+      MemoryHolder holder{label, 0, account.count_on(devices)};
+      for (const int device : devices)
+        holder.bytes = std::max(holder.bytes, account.bytes_on(device));
+      if (holder.count != 0) result.push_back(std::move(holder));
     }
     const auto end = result.begin() + static_cast<std::ptrdiff_t>(std::min(count, result.size()));
     std::partial_sort(result.begin(), end, result.end(), [](const auto& a, const auto& b) {
@@ -77,19 +134,24 @@ struct Arena {
     return result;
   }
 
-  // Lock-step: device 0 speaks for all.
-  std::int64_t used_bytes() const { return allocator.used_bytes(0); }
-  std::int64_t free_bytes() const { return allocator.arena_bytes() - used_bytes(); }
-  std::int64_t largest_hole_bytes() const { return allocator.largest_hole_bytes(0); }
+  /// The largest value of `(allocator.*of)(device)`.
+  std::int64_t most(const Devices& devices,
+                    std::int64_t (LockstepAllocator::*of)(int) const) const {
+    std::int64_t result = 0;
+    for (const int device : devices)
+      result = std::max(result, (allocator.*of)(device));
+    return result;
+  }
 
-  SpaceReport report() const {
+  SpaceReport report(const Devices& devices, std::size_t holders_shown) const {
+    const std::int64_t used = most(devices, &LockstepAllocator::used_bytes);
     return {.space = space,
             .total_bytes = allocator.arena_bytes(),
-            .used_bytes = used_bytes(),
-            .free_bytes = free_bytes(),
-            .largest_hole_bytes = largest_hole_bytes(),
-            .peak_bytes = allocator.peak_bytes(0),
-            .holders = holders(accounts.size())};
+            .used_bytes = used,
+            .free_bytes = allocator.arena_bytes() - used,
+            .largest_hole_bytes = allocator.largest_hole_bytes_on(devices),
+            .peak_bytes = most(devices, &LockstepAllocator::peak_bytes),
+            .holders = holders(devices, holders_shown)};
   }
 };
 
@@ -124,6 +186,13 @@ struct Ledger::State {
       : dram{Space::dram, LockstepAllocator(device_count, dram_bytes), {}},
         l1{Space::l1, LockstepAllocator(device_count, l1_bytes), {}} {}
 
+  Devices all_or(const Devices* devices) const {
+    if (devices != nullptr) return *devices;
+    Devices all(static_cast<std::size_t>(dram.allocator.device_count()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   Arena& arena(Space space) {
     switch (space) {
       case Space::dram: return dram;
@@ -140,40 +209,51 @@ Ledger::Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes)
 Ledger::~Ledger() = default;
 
 std::optional<ByteRange> Ledger::allocate(Space space, std::int64_t bytes, std::int64_t alignment,
-                                          Lifetime lifetime, std::string_view label) {
+                                          Lifetime lifetime, std::string_view label,
+                                          const std::vector<int>* devices) {
   const std::lock_guard lock(state_->mutex);
   Arena& arena = state_->arena(space);
-  const auto range = arena.allocator.allocate(bytes, alignment, lifetime);
-  if (range) arena.book(label, range->bytes);
+  const auto range = devices == nullptr
+                         ? arena.allocator.allocate(bytes, alignment, lifetime)
+                         : arena.allocator.allocate_on(*devices, bytes, alignment, lifetime);
+  if (range) arena.book(label, range->bytes, devices);
   return range;
 }
 
-void Ledger::free(Space space, const ByteRange& range, std::string_view label) noexcept {
+void Ledger::free(Space space, const ByteRange& range, std::string_view label,
+                  const std::vector<int>* devices) noexcept {
   const std::lock_guard lock(state_->mutex);
   try {
     Arena& arena = state_->arena(space);
-    arena.allocator.free(range);
-    arena.unbook(label, range.bytes);
+    if (devices == nullptr) {
+      arena.allocator.free(range);
+    } else {
+      arena.allocator.free_on(*devices, range);
+    }
+    arena.unbook(label, range.bytes, devices);
   } catch (const Error&) {
     // A range that was never handed out: nothing is changed, and the report goes on naming
     // whatever the caller meant to free.
   }
 }
 
-MemoryReport Ledger::report() const {
+MemoryReport Ledger::report(const std::vector<int>* devices) const {
+  constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   const std::lock_guard lock(state_->mutex);
-  return {.spaces = {state_->dram.report(), state_->l1.report()}};
+  const Devices chosen = state_->all_or(devices);
+  return {.spaces = {state_->dram.report(chosen, kAll), state_->l1.report(chosen, kAll)}};
 }
 
-std::string Ledger::describe_shortage(Space space, std::int64_t bytes,
-                                      std::string_view label) const {
+std::string Ledger::describe_shortage(Space space, std::int64_t bytes, std::string_view label,
+                                      const std::vector<int>* devices,
+                                      std::string_view place) const {
   const std::lock_guard lock(state_->mutex);
-  const Arena& arena = state_->arena(space);
-  const auto [asked, hole] = distinct_texts(bytes, arena.largest_hole_bytes());
-  return fmt::format("asked {} of {} for \"{}\": {} of {} are free, the largest hole has {}; {}",
-                     asked, to_string(space), label, to_bytes_text(arena.free_bytes()),
-                     to_bytes_text(arena.allocator.arena_bytes()), hole,
-                     holders_text(arena.holders(kHoldersShown)));
+  const SpaceReport report = state_->arena(space).report(state_->all_or(devices), kHoldersShown);
+  const auto [asked, hole] = distinct_texts(bytes, report.largest_hole_bytes);
+  return fmt::format(
+      "asked {} of {} for \"{}\"{}{}: {} of {} are free, the largest hole has {}; {}", asked,
+      to_string(space), label, place.empty() ? "" : " on ", place, to_bytes_text(report.free_bytes),
+      to_bytes_text(report.total_bytes), hole, holders_text(report.holders));
 }
 
 }  // namespace tilemesh

@@ -314,6 +314,28 @@ std::int64_t LockstepAllocator::largest_hole_bytes(int device) const {
   return state_->class_at(device).free.largest_bytes();
 }
 
+std::int64_t LockstepAllocator::largest_hole_bytes_on(const std::vector<int>& devices) const {
+  state_->check_set(devices);
+  std::vector<ByteRange> holes = {{0, state_->arena_bytes}};
+  std::vector<ByteRange> narrower;
+  std::vector<bool> seen(state_->class_count);
+  for (const int device : devices) {
+    const std::size_t c = state_->class_of[static_cast<std::size_t>(device)];
+    if (seen[c]) continue;
+    seen[c] = true;
+    intersect(holes, state_->classes[c].free.holes(), narrower);
+    holes.swap(narrower);
+  }
+  std::int64_t largest = 0;
+  for (const ByteRange& hole : holes)
+    largest = std::max(largest, hole.bytes);
+  return largest;
+}
+
+int LockstepAllocator::device_count() const {
+  return static_cast<int>(state_->class_of.size());
+}
+
 int LockstepAllocator::class_count() const {
   return static_cast<int>(state_->class_count);
 }

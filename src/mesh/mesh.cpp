@@ -1,6 +1,9 @@
 #include "tilemesh/mesh/mesh.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tilemesh/device/backend.hpp"
 
@@ -19,6 +22,35 @@ void check_not_negative(std::string_view name, std::int64_t value) {
   }
 }
 
+void check_order(const MeshShape& shape, std::span<const int> order) {
+  std::vector<int> sorted(order.begin(), order.end());
+  std::sort(sorted.begin(), sorted.end());
+  bool right = std::cmp_equal(order.size(), shape.axes());
+  for (std::size_t i = 0; right && i < sorted.size(); ++i) {
+    right = std::cmp_equal(sorted[i], i);
+  }
+  if (!right) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("axes ({}) as the order of the {} axes of mesh {}: name each once, "
+                            "from 0",
+                            fmt::join(order, ","), shape.axes(), shape.to_string()));
+  }
+}
+
+/// All coordinates with this index on this axis.
+MeshRange slice(const MeshShape& shape, int axis, int index) {
+  if (index < 0 || index >= shape[axis]) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("mesh {} has no {} {}: axis {} has {}", shape.to_string(),
+                            axis == 0 ? "row" : "column", index, axis, shape[axis]));
+  }
+  const MeshRange all = MeshRange::all(shape);
+  MeshCoord first = all.first();
+  MeshCoord last = all.last();
+  first[static_cast<std::size_t>(axis)] = last[static_cast<std::size_t>(axis)] = index;
+  return {first, last};
+}
+
 }  // namespace
 
 Counters operator-(const Counters& a, const Counters& b) {
@@ -31,8 +63,8 @@ Counters operator-(const Counters& a, const Counters& b) {
           .programs_run = a.programs_run - b.programs_run};
 }
 
-Mesh::Mesh(std::shared_ptr<detail::MeshCore> core, const MeshShape& shape)
-    : core_(std::move(core)), shape_(shape) {}
+Mesh::Mesh(std::shared_ptr<detail::MeshCore> core, const detail::MeshView& view)
+    : core_(std::move(core)), view_(&view) {}
 
 Mesh Mesh::open(const MeshOptions& options) {
   check_not_negative("threads_per_device", options.threads_per_device);
@@ -48,18 +80,83 @@ Mesh Mesh::open(const MeshOptions& options) {
   std::vector<std::unique_ptr<Device>> devices = find_backend(options.backend).open(device_options);
   TILEMESH_CHECK(std::cmp_equal(devices.size(), device_options.count),
                  "a backend opened another number of devices than asked");
-  return {std::make_shared<detail::MeshCore>(options.shape, options.backend, std::move(devices)),
-          options.shape};
+  const auto core =
+      std::make_shared<detail::MeshCore>(options.shape, options.backend, std::move(devices));
+  return {core, core->whole()};
+}
+
+Mesh Mesh::view_of(const MeshShape& shape, std::span<const int> indices) const {
+  std::vector<int> devices;
+  devices.reserve(indices.size());
+  for (const int index : indices) {
+    devices.push_back(view_->device_at(index));
+  }
+  return {core_, core_->view(shape, std::move(devices))};
+}
+
+Mesh Mesh::submesh(const MeshRange& range) const {
+  if (!shape().contains(range.first()) || !shape().contains(range.last())) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("range {} is outside of mesh {}: both ends belong to a range",
+                            range.to_string(), shape().to_string()));
+  }
+  std::vector<int> indices;
+  for (const MeshCoord& coord : range) {
+    indices.push_back(shape().index_of(coord));
+  }
+  return view_of(range.shape(), indices);
+}
+
+Mesh Mesh::reshape(const MeshShape& shape) const {
+  if (shape.device_count() != device_count()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("a mesh of {} has {} devices and can't become one of {}, which has {}: "
+                            "take a submesh first, or give sizes with the same product",
+                            this->shape().to_string(), device_count(), shape.to_string(),
+                            shape.device_count()));
+  }
+  return {core_, core_->view(shape, view_->devices)};
+}
+
+Mesh Mesh::permute(std::span<const int> order) const {
+  check_order(shape(), order);
+  const auto axes = static_cast<std::size_t>(shape().axes());
+  MeshCoord sizes;
+  for (const int axis : order) {
+    sizes.push_back(shape()[axis]);
+  }
+  const MeshShape permuted{std::span<const std::int32_t>(sizes)};
+  std::vector<int> indices;
+  for (const MeshCoord& coord : MeshRange::all(permuted)) {
+    MeshCoord source;
+    source.resize(axes);
+    for (std::size_t i = 0; i < axes; ++i) {
+      source[static_cast<std::size_t>(order[i])] = coord[i];
+    }
+    indices.push_back(shape().index_of(source));
+  }
+  return view_of(permuted, indices);
+}
+
+MeshRange Mesh::row(int index) const {
+  return slice(shape(), 0, index);
+}
+
+MeshRange Mesh::column(int index) const {
+  return slice(shape(), shape().axes() - 1, index);
+}
+
+const MeshShape& Mesh::shape() const {
+  return view_->shape;
 }
 
 Device& Mesh::device(int index) const {
-  const auto& devices = core_->devices();
-  if (index < 0 || std::cmp_greater_equal(index, devices.size())) {
+  if (index < 0 || index >= device_count()) {
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("mesh {} has no device {}: it has {}", shape_.to_string(), index,
-                            devices.size()));
+                fmt::format("mesh {} has no device {}: it has {}", shape().to_string(), index,
+                            device_count()));
   }
-  return *devices[static_cast<std::size_t>(index)];
+  return core_->device(view_->device_at(index));
 }
 
 const std::string& Mesh::backend() const {
@@ -67,7 +164,7 @@ const std::string& Mesh::backend() const {
 }
 
 MeshQueue& Mesh::queue(int index) const {
-  return core_->queue(index);
+  return core_->queue(*view_, index);
 }
 
 Counters Mesh::counters() const {
@@ -75,7 +172,7 @@ Counters Mesh::counters() const {
 }
 
 MemoryReport memory_report(const Mesh& mesh) {
-  return mesh.core().ledger().report();
+  return mesh.core().ledger().report(detail::allocator_devices(mesh.view()));
 }
 
 }  // namespace tilemesh

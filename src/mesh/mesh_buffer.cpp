@@ -44,25 +44,27 @@ MeshBuffer::MeshBuffer(Mesh mesh, Space space, ByteRange range, std::int64_t byt
 MeshBuffer MeshBuffer::allocate(const Mesh& mesh, const MeshBufferOptions& options) {
   check(options);
   detail::MeshCore& core = mesh.core();
+  const std::vector<int>* const devices = detail::allocator_devices(mesh.view());
   const auto attempt = [&] {
     return core.ledger().allocate(options.space, options.bytes_per_device, options.alignment,
                                   options.temporary ? Lifetime::temporary : Lifetime::lasting,
-                                  options.label);
+                                  options.label, devices);
   };
   std::optional<ByteRange> range = attempt();
   if (!range) {
-    core.drain();
+    core.drain(mesh.view());
     range = attempt();
   }
   if (!range) {
-    throw Error(
-        ErrorCode::out_of_memory,
-        core.ledger().describe_shortage(options.space, options.bytes_per_device, options.label));
+    throw Error(ErrorCode::out_of_memory,
+                core.ledger().describe_shortage(
+                    options.space, options.bytes_per_device, options.label, devices,
+                    devices == nullptr ? "" : "submesh " + mesh.shape().to_string()));
   }
   MeshBuffer buffer(mesh, options.space, *range, options.bytes_per_device, options.label);
   buffer.held_by_commands_ = options.held_by_commands;
-  for (const auto& device : core.devices()) {
-    device->commit(buffer.address_, options.bytes_per_device);
+  for (const int device : mesh.view().devices) {
+    core.device(device).commit(buffer.address_, options.bytes_per_device);
   }
   return buffer;
 }
@@ -100,9 +102,10 @@ void MeshBuffer::release() noexcept {
   }
   const ByteRange range = {address_.offset, reserved_bytes_};
   if (held_by_commands_) {
-    mesh_.core().ledger().free(address_.space, range, label_);
+    mesh_.core().ledger().free(address_.space, range, label_,
+                               detail::allocator_devices(mesh_.view()));
   } else {
-    mesh_.core().free_in_order(address_.space, range, label_);
+    mesh_.core().free_in_order(mesh_.view(), address_.space, range, label_);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "mesh/mesh_core.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
 
@@ -21,24 +22,24 @@ std::int64_t smallest(const std::vector<std::unique_ptr<Device>>& devices,
   return least;
 }
 
-std::unique_ptr<MeshQueue> make_queue(MeshCore& core) {
-  std::vector<std::unique_ptr<DeviceQueue>> queues;
-  for (const auto& device : core.devices()) {
-    queues.push_back(device->create_queue());
-  }
-  return std::make_unique<MeshQueue>(core, std::move(queues));
+std::vector<int> view_key(const MeshShape& shape, const std::vector<int>& devices) {
+  std::vector<int> key = {shape.axes()};
+  key.insert(key.end(), shape.sizes().begin(), shape.sizes().end());
+  key.insert(key.end(), devices.begin(), devices.end());
+  return key;
 }
 
 }  // namespace
 
-MeshCore::MeshCore(MeshShape shape, std::string backend,
+MeshCore::MeshCore(const MeshShape& shape, std::string backend,
                    std::vector<std::unique_ptr<Device>> devices)
-    : shape_(std::move(shape)),
-      backend_(std::move(backend)),
+    : backend_(std::move(backend)),
       devices_(std::move(devices)),
       ledger_(static_cast<int>(devices_.size()), smallest(devices_, &DeviceInfo::dram_bytes),
               smallest(devices_, &DeviceInfo::l1_bytes)) {
-  first_queue_ = (queues_[0] = make_queue(*this)).get();
+  std::vector<int> all(devices_.size());
+  std::iota(all.begin(), all.end(), 0);
+  whole_ = &of_mine(view(shape, std::move(all)));
 }
 
 MeshCore::~MeshCore() = default;
@@ -72,7 +73,7 @@ Counters MeshCore::counters() const {
           .programs_run = programs_run_.load(kRelaxed)};
 }
 
-std::shared_ptr<MeshBuffer> MeshCore::find_constant(const ConstantKey& key,
+std::shared_ptr<MeshBuffer> MeshCore::find_constant(const Mesh& mesh, const ConstantKey& key,
                                                     std::span<const std::byte> bytes) {
   std::vector<std::shared_ptr<MeshBuffer>> found;
   {
@@ -84,13 +85,14 @@ std::shared_ptr<MeshBuffer> MeshCore::find_constant(const ConstantKey& key,
       }
     }
   }
-  const std::byte* const arena = devices_.front()->map(key.space);
+  const std::byte* const arena = mesh.device(0).map(key.space);
   if (found.empty() || arena == nullptr || on_worker_thread()) {
     return nullptr;
   }
-  first_queue_->finish();
+  mesh.queue(0).finish();
   for (const auto& buffer : found) {
-    if (buffer->is_allocated() && std::cmp_equal(buffer->bytes_per_device(), bytes.size()) &&
+    if (buffer->is_allocated() && buffer->mesh().view().contains(mesh.view()) &&
+        std::cmp_equal(buffer->bytes_per_device(), bytes.size()) &&
         std::ranges::equal(bytes, std::span(arena + buffer->address().offset, bytes.size()))) {
       return buffer;
     }
@@ -104,71 +106,114 @@ void MeshCore::keep_constant(const ConstantKey& key, const std::shared_ptr<MeshB
   constants_.emplace(key, buffer);
 }
 
-MeshQueue& MeshCore::queue(int index) {
+const MeshView& MeshCore::view(const MeshShape& shape, std::vector<int> devices) {
+  const std::lock_guard lock(queues_mutex_);
+  std::unique_ptr<MeshView>& view = views_[view_key(shape, devices)];
+  if (view == nullptr) {
+    auto made = std::make_unique<MeshView>();
+    made->shape = shape;
+    made->sorted = devices;
+    std::sort(made->sorted.begin(), made->sorted.end());
+    made->devices = std::move(devices);
+    made->whole = made->sorted.size() == devices_.size();
+    made->first_queue = &make(*made, 0);
+    view = std::move(made);
+  }
+  return *view;
+}
+
+/// Views are handed out as constants; what the core guards in them changes.
+MeshView& MeshCore::of_mine(const MeshView& view) const {
+  return const_cast<MeshView&>(view);  // NOLINT: made by view(), never constant
+}
+
+QueueLanes& MeshCore::lanes(int index) {
+  std::unique_ptr<QueueLanes>& lanes = lanes_[index];
+  if (lanes == nullptr) {
+    auto made = std::make_unique<QueueLanes>();
+    for (const auto& device : devices_) {
+      made->queues.push_back(device->create_queue());
+    }
+    lanes = std::move(made);
+  }
+  return *lanes;
+}
+
+MeshQueue& MeshCore::make(MeshView& view, int index) {
+  std::unique_ptr<MeshQueue>& queue = view.queues[index];
+  if (queue == nullptr) {
+    queue = std::make_unique<MeshQueue>(*this, view, index, lanes(index));
+  }
+  return *queue;
+}
+
+MeshQueue& MeshCore::queue(const MeshView& view, int index) {
   if (index == 0) {
-    return *first_queue_;
+    return *view.first_queue;
   }
   if (index < 0) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("there is no queue {}: they count from 0", index));
   }
   const std::lock_guard lock(queues_mutex_);
-  std::unique_ptr<MeshQueue>& queue = queues_[index];
-  if (queue == nullptr) {
-    queue = make_queue(*this);
-  }
-  return *queue;
+  return make(of_mine(view), index);
 }
 
-std::vector<MeshQueue*> MeshCore::all_queues() const {
+/// All queue numbers there are, as this view sees them.
+std::vector<MeshQueue*> MeshCore::all_queues(const MeshView& view) {
   const std::lock_guard lock(queues_mutex_);
   std::vector<MeshQueue*> all;
-  for (const auto& [index, queue] : queues_) {
-    if (queue != nullptr) {
-      all.push_back(queue.get());
+  for (const auto& [index, lanes] : lanes_) {
+    if (lanes != nullptr) {
+      all.push_back(&make(of_mine(view), index));
     }
   }
   return all;
 }
 
-bool MeshCore::idle() const {
+bool MeshCore::idle(const MeshView& view) const {
   const std::lock_guard lock(queues_mutex_);
-  return std::ranges::all_of(
-      queues_, [](const auto& entry) { return entry.second == nullptr || entry.second->idle(); });
+  return std::ranges::all_of(lanes_, [&view](const auto& entry) {
+    return entry.second == nullptr || std::ranges::all_of(view.devices, [&](int device) {
+             return entry.second->queues[static_cast<std::size_t>(device)]->idle();
+           });
+  });
 }
 
-Event MeshCore::mark_for_free() {
+Event MeshCore::mark_for_free(const MeshView& view) {
+  const std::vector<MeshQueue*> queues = all_queues(view);
   std::uint64_t work = 0;
-  for (const MeshQueue* queue : all_queues()) {
+  for (const MeshQueue* queue : queues) {
     work += queue->work_count();
   }
+  MeshView& mine = of_mine(view);
   {
     const std::lock_guard lock(frees_mutex_);
-    if (work == last_mark_work_ && !last_mark_.ready()) {
-      return last_mark_;
+    if (work == mine.last_mark_work && !mine.last_mark.ready()) {
+      return mine.last_mark;
     }
   }
   std::vector<Event> events;
-  for (MeshQueue* queue : all_queues()) {
+  for (MeshQueue* queue : queues) {
     if (Event mark = queue->record(); !mark.ready()) {
       events.push_back(std::move(mark));
     }
   }
   Event all = events.size() == 1 ? std::move(events.front()) : Event::when_all(events);
   const std::lock_guard lock(frees_mutex_);
-  last_mark_ = all;
-  last_mark_work_ = work;
+  mine.last_mark = all;
+  mine.last_mark_work = work;
   return all;
 }
 
-void MeshCore::free_in_order(Space space, const ByteRange& range,
+void MeshCore::free_in_order(const MeshView& view, Space space, const ByteRange& range,
                              const std::string& label) noexcept {
   try {
-    if (!idle()) {
-      const Event after = mark_for_free();
+    if (!idle(view)) {
+      const Event after = mark_for_free(view);
       {
         const std::lock_guard lock(frees_mutex_);
-        frees_.push_back({after, space, range, label});
+        frees_.push_back({after, &view, space, range, label});
       }
       after.then([self = weak_from_this()](const Status&) {
         if (const auto core = self.lock()) {
@@ -180,7 +225,7 @@ void MeshCore::free_in_order(Space space, const ByteRange& range,
   } catch (...) {
     return;  // no host memory for the marker: the range stays taken, which harms nobody else
   }
-  ledger_.free(space, range, label);
+  ledger_.free(space, range, label, allocator_devices(view));
 }
 
 void MeshCore::free_what_is_due() noexcept {
@@ -189,16 +234,16 @@ void MeshCore::free_what_is_due() noexcept {
     if (!free.after.ready()) {
       return false;
     }
-    ledger_.free(free.space, free.range, free.label);
+    ledger_.free(free.space, free.range, free.label, allocator_devices(*free.view));
     return true;
   });
 }
 
-void MeshCore::drain() {
+void MeshCore::drain(const MeshView& view) {
   if (on_worker_thread()) {
     return;
   }
-  for (MeshQueue* queue : all_queues()) {
+  for (MeshQueue* queue : all_queues(view)) {
     queue->finish();
   }
   free_what_is_due();

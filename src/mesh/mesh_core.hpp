@@ -13,6 +13,8 @@
 #include "tilemesh/mesh/mesh_buffer.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
 
+#include "mesh/mesh_view.hpp"
+
 namespace tilemesh::detail {
 
 /// What identifies a constant that lies on the devices.
@@ -27,13 +29,17 @@ struct ConstantKey {
 /// by commands in flight. Thread-safe.
 class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
-  MeshCore(MeshShape shape, std::string backend, std::vector<std::unique_ptr<Device>> devices);
+  MeshCore(const MeshShape& shape, std::string backend,
+           std::vector<std::unique_ptr<Device>> devices);
   ~MeshCore();
 
-  /// The shape of the whole mesh; views may have another.
-  const MeshShape& shape() const { return shape_; }
+  /// All devices in the shape that was opened.
+  const MeshView& whole() const { return *whole_; }
+  /// The view of these devices, by number, in this shape; the same one for equal arguments.
+  const MeshView& view(const MeshShape& shape, std::vector<int> devices);
   const std::string& backend() const { return backend_; }
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
+  Device& device(int number) const { return *devices_[static_cast<std::size_t>(number)]; }
   Ledger& ledger() { return ledger_; }
 
   // What has crossed, been converted or run; from any thread. See Counters.
@@ -43,36 +49,42 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void count_program();
   Counters counters() const;
 
-  /// A resident buffer with this key and these bytes; null if nobody holds one. Waits for pending
-  /// uploads before it compares.
-  std::shared_ptr<MeshBuffer> find_constant(const ConstantKey& key,
+  /// A buffer with this key and these bytes that is resident on all devices of the mesh (maybe on
+  /// more); null if nobody holds one. Waits for pending uploads before it compares.
+  std::shared_ptr<MeshBuffer> find_constant(const Mesh& mesh, const ConstantKey& key,
                                             std::span<const std::byte> bytes);
   /// Lets find_constant find it as long as somebody holds it; keeps nothing alive itself.
   void keep_constant(const ConstantKey& key, const std::shared_ptr<MeshBuffer>& buffer);
 
-  MeshQueue& queue(int index);
-  /// True if no queue has anything pending or running.
-  bool idle() const;
+  MeshQueue& queue(const MeshView& view, int index);
+  /// True if no queue of these devices has anything pending or running.
+  bool idle(const MeshView& view) const;
 
-  /// Gives a range back to the ledger once all that is enqueued now has ended.
-  void free_in_order(Space space, const ByteRange& range, const std::string& label) noexcept;
-  /// Waits until all pending work has ended and all that was freed is back in the ledger. Does
-  /// nothing on a worker thread, which must not wait.
-  void drain();
+  /// Gives a range of these devices back to the ledger once all that is enqueued on them now has
+  /// ended.
+  void free_in_order(const MeshView& view, Space space, const ByteRange& range,
+                     const std::string& label) noexcept;
+  /// Waits until all pending work of these devices has ended and all that was freed there is back
+  /// in the ledger. Does nothing on a worker thread, which must not wait.
+  void drain(const MeshView& view);
+  void drain() { drain(*whole_); }
 
  private:
   struct PendingFree {
     Event after;
+    const MeshView* view = nullptr;
     Space space = Space::dram;
     ByteRange range;
     std::string label;
   };
+  QueueLanes& lanes(int index);                // needs queues_mutex_
+  MeshQueue& make(MeshView& view, int index);  // needs queues_mutex_
+  MeshView& of_mine(const MeshView& view) const;
   /// Record of all queues, shared by all who ask before more work is enqueued.
-  Event mark_for_free();
+  Event mark_for_free(const MeshView& view);
   void free_what_is_due() noexcept;
-  std::vector<MeshQueue*> all_queues() const;
+  std::vector<MeshQueue*> all_queues(const MeshView& view);
 
-  MeshShape shape_;
   std::string backend_;
   std::vector<std::unique_ptr<Device>> devices_;
   Ledger ledger_;
@@ -90,13 +102,17 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::multimap<ConstantKey, std::weak_ptr<MeshBuffer>> constants_;
 
   mutable std::mutex queues_mutex_;
-  std::map<int, std::unique_ptr<MeshQueue>> queues_;
-  MeshQueue* first_queue_ = nullptr;  // number 0, which is always there
+  std::map<int, std::unique_ptr<QueueLanes>> lanes_;
+  std::map<std::vector<int>, std::unique_ptr<MeshView>> views_;  // by shape and devices
+  MeshView* whole_ = nullptr;
 
   std::mutex frees_mutex_;
   std::vector<PendingFree> frees_;
-  Event last_mark_;                   // what the newest of them wait for,
-  std::uint64_t last_mark_work_ = 0;  // and how much had been enqueued then
 };
+
+/// How the allocator names the devices of a view: null for all.
+inline const std::vector<int>* allocator_devices(const MeshView& view) {
+  return view.whole ? nullptr : &view.sorted;
+}
 
 }  // namespace tilemesh::detail

@@ -22,8 +22,8 @@ std::string_view or_else(std::string_view label, std::string_view otherwise) {
 
 /// Returns the bytes that a shard's transfer moves.
 template <class Byte>
-std::int64_t check_shard(const MeshBuffer& buffer, const MeshShape& shape,
-                         const ShardTransfer<Byte>& shard, std::string_view what) {
+std::int64_t check_extent(const MeshBuffer& buffer, const MeshShape& shape,
+                          const ShardTransfer<Byte>& shard, std::string_view what) {
   const TransferRegion& region = shard.region;
   const auto fail = [&](const std::string& text) {
     throw Error(ErrorCode::invalid_argument,
@@ -66,10 +66,20 @@ DeviceAddress plus(DeviceAddress address, std::int64_t bytes) {
 
 }  // namespace
 
-MeshQueue::MeshQueue(detail::MeshCore& core, std::vector<std::unique_ptr<DeviceQueue>> queues)
-    : core_(core), queues_(std::move(queues)) {}
+MeshQueue::MeshQueue(detail::MeshCore& core, const detail::MeshView& view, int number,
+                     detail::QueueLanes& lanes)
+    : core_(core), view_(view), number_(number), lanes_(lanes) {
+  queues_.reserve(view.devices.size());
+  for (const int device : view.devices) {
+    queues_.push_back(lanes.queues[static_cast<std::size_t>(device)].get());
+  }
+}
 
 MeshQueue::~MeshQueue() = default;
+
+std::uint64_t MeshQueue::work_count() const {
+  return lanes_.work_count.load();
+}
 
 void MeshQueue::check_buffer(const MeshBuffer& buffer, std::string_view what) const {
   if (&buffer.mesh().core() != &core_) {
@@ -81,6 +91,36 @@ void MeshQueue::check_buffer(const MeshBuffer& buffer, std::string_view what) co
   }
 }
 
+MeshQueue& MeshQueue::narrowed_to(const MeshBuffer& buffer, std::string_view what) {
+  check_buffer(buffer, what);
+  const detail::MeshView& holders = buffer.mesh().view();
+  if (holders.contains(view_)) {
+    return *this;
+  }
+  if (view_.contains(holders)) {
+    return core_.queue(holders, number_);
+  }
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} of buffer \"{}\" on a queue of other devices: it lies on {} of the "
+                          "mesh's, the queue is of {}, and neither has all of the other's: use a "
+                          "queue of the buffer's mesh",
+                          what, buffer.label(), holders.devices.size(), view_.devices.size()));
+}
+
+template <class Byte>
+std::int64_t MeshQueue::check_shard(const MeshBuffer& buffer, const ShardTransfer<Byte>& shard,
+                                    std::string_view what) const {
+  const std::int64_t bytes = check_extent(buffer, view_.shape, shard, what);
+  const int index = view_.shape.index_of(shard.coord);
+  if (!buffer.mesh().view().contains(view_.device_at(index))) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} of buffer \"{}\": the device at {} doesn't hold it: use a queue of "
+                            "the buffer's mesh",
+                            what, buffer.label(), to_string(shard.coord)));
+  }
+  return bytes;
+}
+
 /// One command a device; `make_work(index)` gives its work.
 template <class MakeWork>
 Event MeshQueue::enqueue_all(EnqueueOptions& options, std::shared_ptr<const void> keep_alive,
@@ -89,7 +129,7 @@ Event MeshQueue::enqueue_all(EnqueueOptions& options, std::shared_ptr<const void
   constexpr bool kMark = std::is_same_v<decltype(make_work(std::size_t{0})), MarkCommand>;
   EventSource done(static_cast<int>(count));
   const Event event = done.event();
-  const std::lock_guard lock(order_);
+  const std::lock_guard lock(lanes_.order);
   for (std::size_t i = 0; i < count; ++i) {
     const bool last = i + 1 == count;
     queues_[i]->enqueue(Command{.work = make_work(i),
@@ -100,7 +140,8 @@ Event MeshQueue::enqueue_all(EnqueueOptions& options, std::shared_ptr<const void
                                 .devices_alive = core_.shared_from_this()});
   }
   if (!kMark) {
-    work_count_.fetch_add(1);  // only now, so that a later mark comes behind all that is counted
+    lanes_.work_count.fetch_add(
+        1);  // only now, so that a later mark comes behind all that is counted
   }
   return event;
 }
@@ -112,16 +153,16 @@ Event MeshQueue::enqueue_write(const MeshBuffer& buffer, std::span<const ShardWr
   const DeviceAddress address = buffer.address();
   std::int64_t bytes = 0;
   for (const ShardWrite& shard : shards) {
-    bytes = checked_add(bytes, check_shard(buffer, core_.shape(), shard, what));
+    bytes = checked_add(bytes, check_shard(buffer, shard, what));
   }
   if (shards.empty()) {
     return Event::when_all(options.after);
   }
   core_.count_upload(bytes, std::ssize(shards));
   const EventSource done(static_cast<int>(shards.size()));
-  const std::lock_guard lock(order_);
+  const std::lock_guard lock(lanes_.order);
   for (const ShardWrite& shard : shards) {
-    const auto index = static_cast<std::size_t>(core_.shape().index_of(shard.coord));
+    const auto index = static_cast<std::size_t>(view_.shape.index_of(shard.coord));
     queues_[index]->enqueue(
         Command{.work = WriteCommand{shard.host, plus(address, shard.device_offset), shard.region,
                                      shard.keep_alive},
@@ -131,7 +172,7 @@ Event MeshQueue::enqueue_write(const MeshBuffer& buffer, std::span<const ShardWr
                 .keep_alive = nullptr,
                 .devices_alive = core_.shared_from_this()});
   }
-  work_count_.fetch_add(1);
+  lanes_.work_count.fetch_add(1);
   return done.event();
 }
 
@@ -140,10 +181,13 @@ Event MeshQueue::enqueue_write_replicated(const MeshBuffer& buffer, const std::b
                                           std::shared_ptr<const void> keep_alive,
                                           EnqueueOptions options) {
   const std::string what(or_else(options.label, "write"));
-  check_buffer(buffer, what);
+  if (MeshQueue& narrow = narrowed_to(buffer, what); &narrow != this) {
+    return narrow.enqueue_write_replicated(buffer, host, bytes, std::move(keep_alive),
+                                           std::move(options));
+  }
   const TransferRegion region = {.row_bytes = bytes};
-  check_shard(buffer, core_.shape(),
-              ShardWrite{core_.shape().coord_of(0), host, region, 0, nullptr}, what);
+  check_extent(buffer, view_.shape, ShardWrite{view_.shape.coord_of(0), host, region, 0, nullptr},
+               what);
   core_.count_upload(bytes);
   const WriteCommand write = {host, buffer.address(), region, nullptr};
   options.label = what;
@@ -157,16 +201,16 @@ Event MeshQueue::enqueue_read(const MeshBuffer& buffer, std::span<const ShardRea
   const DeviceAddress address = buffer.address();
   std::int64_t bytes = 0;
   for (const ShardRead& shard : shards) {
-    bytes = checked_add(bytes, check_shard(buffer, core_.shape(), shard, what));
+    bytes = checked_add(bytes, check_shard(buffer, shard, what));
   }
   if (shards.empty()) {
     return Event::when_all(options.after);
   }
   core_.count_download(bytes, std::ssize(shards));
   const EventSource done(static_cast<int>(shards.size()));
-  const std::lock_guard lock(order_);
+  const std::lock_guard lock(lanes_.order);
   for (const ShardRead& shard : shards) {
-    const auto index = static_cast<std::size_t>(core_.shape().index_of(shard.coord));
+    const auto index = static_cast<std::size_t>(view_.shape.index_of(shard.coord));
     queues_[index]->enqueue(Command{.work = ReadCommand{plus(address, shard.device_offset),
                                                         shard.host, shard.region, shard.keep_alive},
                                     .after = options.after,
@@ -175,14 +219,16 @@ Event MeshQueue::enqueue_read(const MeshBuffer& buffer, std::span<const ShardRea
                                     .keep_alive = nullptr,
                                     .devices_alive = core_.shared_from_this()});
   }
-  work_count_.fetch_add(1);
+  lanes_.work_count.fetch_add(1);
   return done.event();
 }
 
 Event MeshQueue::enqueue_fill(const MeshBuffer& buffer, std::vector<std::byte> pattern,
                               EnqueueOptions options) {
   const std::string_view what = or_else(options.label, "fill");
-  check_buffer(buffer, what);
+  if (MeshQueue& narrow = narrowed_to(buffer, what); &narrow != this) {
+    return narrow.enqueue_fill(buffer, std::move(pattern), std::move(options));
+  }
   if (pattern.empty() || pattern.size() > 16) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} of buffer \"{}\" with a pattern of {} bytes: give 1 to 16", what,
@@ -195,8 +241,9 @@ Event MeshQueue::enqueue_fill(const MeshBuffer& buffer, std::vector<std::byte> p
 Event MeshQueue::enqueue_copy(const MeshBuffer& source, const MeshBuffer& target,
                               EnqueueOptions options) {
   const std::string_view what = or_else(options.label, "copy");
-  check_buffer(source, what);
-  check_buffer(target, what);
+  if (MeshQueue& narrow = narrowed_to(source, what).narrowed_to(target, what); &narrow != this) {
+    return narrow.enqueue_copy(source, target, std::move(options));
+  }
   if (source.bytes_per_device() != target.bytes_per_device()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} of buffer \"{}\" ({} bytes per device) to \"{}\" ({}): sizes must "
@@ -281,7 +328,7 @@ void MeshQueue::finish(std::chrono::nanoseconds timeout) {
         ErrorCode::timeout,
         fmt::format("a queue of mesh {} still has work after {}: it goes on; wait again, or "
                     "give it more time",
-                    core_.shape().to_string(),
+                    view_.shape.to_string(),
                     std::chrono::duration_cast<std::chrono::microseconds>(timeout)));
   }
 }

@@ -125,15 +125,15 @@ TEST(MeshCore, ConstantsAreSharedByContentAndNotKeptAlive) {
   const std::vector<std::byte> other(100, std::byte{4});
   const detail::ConstantKey key{.hash = 42, .bytes = 100, .space = Space::dram};
   detail::MeshCore& core = mesh.core();
-  EXPECT_EQ(core.find_constant(key, content), nullptr);
+  EXPECT_EQ(core.find_constant(mesh, key, content), nullptr);
   auto buffer = std::make_shared<MeshBuffer>(
       MeshBuffer::allocate(mesh, {.bytes_per_device = 100, .label = "constant"}));
   mesh.queue().enqueue_write_replicated(*buffer, content.data(), 100, nullptr);
   core.keep_constant(key, buffer);
-  EXPECT_EQ(core.find_constant(key, content), buffer);
-  EXPECT_EQ(core.find_constant(key, other), nullptr) << "equal hashes, other bytes";
+  EXPECT_EQ(core.find_constant(mesh, key, content), buffer);
+  EXPECT_EQ(core.find_constant(mesh, key, other), nullptr) << "equal hashes, other bytes";
   buffer.reset();
-  EXPECT_EQ(core.find_constant(key, content), nullptr);
+  EXPECT_EQ(core.find_constant(mesh, key, content), nullptr);
 }
 
 }  // namespace

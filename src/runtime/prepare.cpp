@@ -55,7 +55,7 @@ void place_constants(ExecutableState& state) {
     const detail::ConstantKey key{.hash = constant.hash,
                                   .bytes = static_cast<std::int64_t>(constant.bytes),
                                   .space = value.spec.space};
-    auto buffer = state.mesh.core().find_constant(key, bytes);
+    auto buffer = state.mesh.core().find_constant(state.mesh, key, bytes);
     if (!buffer) {
       buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
           state.mesh, {.bytes_per_device = static_cast<std::int64_t>(bytes.size()),

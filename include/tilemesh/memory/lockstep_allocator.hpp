@@ -50,6 +50,9 @@ class LockstepAllocator {
   std::int64_t used_bytes(int device) const;
   std::int64_t peak_bytes(int device) const;
   std::int64_t largest_hole_bytes(int device) const;
+  /// The largest range that is free on all of these devices (sorted, unique) at one offset.
+  std::int64_t largest_hole_bytes_on(const std::vector<int>& devices) const;
+  int device_count() const;
   /// How many classes of equal state there are.
   int class_count() const;
 

@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tilemesh/device/device.hpp"
 #include "tilemesh/memory/report.hpp"
+#include "tilemesh/types/mesh_range.hpp"
 #include "tilemesh/types/mesh_shape.hpp"
 
 namespace tilemesh {
@@ -15,6 +18,7 @@ class MeshQueue;
 
 namespace detail {
 class MeshCore;
+struct MeshView;
 }  // namespace detail
 
 /// What a mesh is made of.
@@ -49,31 +53,56 @@ class Mesh {
   /// can't give.
   static Mesh open(const MeshOptions& options = {});
 
-  const MeshShape& shape() const { return shape_; }
-  int device_count() const { return shape_.device_count(); }
+  /// Views: new handles of the same devices, which change nothing for this one, for live buffers or
+  /// for queues. A device works through what its views enqueue on queue `i` in one order.
+  ///
+  /// The devices of a range, in its shape. Throws invalid_argument for a range outside of the mesh.
+  Mesh submesh(const MeshRange& range) const;
+  /// The same devices in another shape, kept in row-major order. Throws invalid_argument for
+  /// another number of devices.
+  Mesh reshape(const MeshShape& shape) const;
+  /// Axis `i` of the view is axis `order[i]` of this one. Throws invalid_argument unless `order`
+  /// names each axis once.
+  Mesh permute(std::span<const int> order) const;
+  Mesh permute(std::initializer_list<int> order) const {
+    return permute(std::span<const int>(order.begin(), order.size()));
+  }
+  /// All coordinates whose first index is `index`, and all whose last one is: of a mesh of two axes
+  /// a row and a column.
+  MeshRange row(int index) const;
+  MeshRange column(int index) const;
+  /// All coordinates.
+  MeshRange range() const { return MeshRange::all(shape()); }
+
+  const MeshShape& shape() const;
+  int device_count() const { return shape().device_count(); }
   /// Row-major index.
   Device& device(int index) const;
   const std::string& backend() const;
-  /// Queue `index` of the mesh, made when first asked for; 0 is what submit uses. Lives as long as
-  /// the devices.
+  /// Queue `index` as seen through this view, made when first asked for; 0 is what submit uses.
+  /// Lives as long as the devices.
   MeshQueue& queue(int index = 0) const;
   Counters counters() const;
-  /// Two handles of the same devices in the same shape.
+  /// Two handles of the same devices in the same shape and order.
   friend bool operator==(const Mesh& a, const Mesh& b) {
-    return a.core_ == b.core_ && a.shape_ == b.shape_;
+    return a.core_ == b.core_ && a.view_ == b.view_;
   }
 
   /// For the parts above; not for users.
   detail::MeshCore& core() const { return *core_; }
   const std::shared_ptr<detail::MeshCore>& shared_core() const { return core_; }
+  const detail::MeshView& view() const { return *view_; }
 
  private:
-  Mesh(std::shared_ptr<detail::MeshCore> core, const MeshShape& shape);
+  Mesh(std::shared_ptr<detail::MeshCore> core, const detail::MeshView& view);
+  /// The view of these devices, given by their row-major index in this one.
+  Mesh view_of(const MeshShape& shape, std::span<const int> indices) const;
+
   std::shared_ptr<detail::MeshCore> core_;
-  MeshShape shape_;
+  const detail::MeshView* view_;  // of the core
 };
 
-/// Used, free, peak, largest hole and holders of every space.
+/// Used, free, peak, largest hole and holders of every space, on the devices of this view.
 MemoryReport memory_report(const Mesh& mesh);
 
 }  // namespace tilemesh

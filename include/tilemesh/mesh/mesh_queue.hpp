@@ -35,12 +35,20 @@ struct ShardTransfer {
 using ShardWrite = ShardTransfer<const std::byte>;
 using ShardRead = ShardTransfer<std::byte>;
 
-/// One in-order queue per device of a mesh, filled together. Thread-safe; owned by the mesh. Every
-/// enqueue_ returns at once with an event that completes when all its devices have ended the
-/// command. Host memory of a transfer must stay until then, by `keep_alive` or by the caller.
+namespace detail {
+struct QueueLanes;
+}  // namespace detail
+
+/// One in-order queue per device of a mesh, filled together; on a view those of its devices.
+/// Coordinates and indices are the view's. Commands on whole buffers act on the devices that queue
+/// and buffer share: one of the two must have all devices of the other. Thread-safe; owned by the
+/// mesh. Every enqueue_ returns at once with an event that completes when all its devices have
+/// ended the command. Host memory of a transfer must stay until then, by `keep_alive` or by the
+/// caller.
 class MeshQueue {
  public:
-  MeshQueue(detail::MeshCore& core, std::vector<std::unique_ptr<DeviceQueue>> queues);
+  MeshQueue(detail::MeshCore& core, const detail::MeshView& view, int number,
+            detail::QueueLanes& lanes);
   ~MeshQueue();
   MeshQueue(const MeshQueue&) = delete;
   MeshQueue& operator=(const MeshQueue&) = delete;
@@ -74,8 +82,8 @@ class MeshQueue {
   /// Later commands wait for the event; its failure doesn't fail them.
   void wait_for(const Event& event);
   bool idle() const;
-  /// How many commands but marks were ever enqueued.
-  std::uint64_t work_count() const { return work_count_.load(); }
+  /// How many commands but marks were ever enqueued on queues of this number, by all views.
+  std::uint64_t work_count() const;
   /// Lends the calling thread until the event is ready (where the backend allows), then returns as
   /// Event::wait does.
   void wait(const Event& event);
@@ -88,11 +96,17 @@ class MeshQueue {
   Event enqueue_all(EnqueueOptions& options, std::shared_ptr<const void> keep_alive,
                     const MakeWork& make_work);
   void check_buffer(const MeshBuffer& buffer, std::string_view what) const;
+  /// This queue as seen by the devices that the buffer shares with it.
+  MeshQueue& narrowed_to(const MeshBuffer& buffer, std::string_view what);
+  template <class Byte>
+  std::int64_t check_shard(const MeshBuffer& buffer, const ShardTransfer<Byte>& shard,
+                           std::string_view what) const;
 
   detail::MeshCore& core_;
-  std::atomic<std::uint64_t> work_count_ = 0;
-  std::mutex order_;  // so that every device sees commands of many threads in one order
-  std::vector<std::unique_ptr<DeviceQueue>> queues_;
+  const detail::MeshView& view_;
+  int number_;
+  detail::QueueLanes& lanes_;
+  std::vector<DeviceQueue*> queues_;  // in the view's order
 };
 
 }  // namespace tilemesh
