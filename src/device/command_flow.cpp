@@ -22,14 +22,34 @@ Status failed_dependency(const Command& command) {
   return {};
 }
 
-Status failure_of(const Command& command, const std::exception_ptr& exception,
-                  std::string_view place) {
+namespace {
+
+Error failure_of(const CommandWork& work, std::string_view label,
+                 const std::exception_ptr& exception, std::string_view place) {
   Error error = Status::from_exception(exception, ErrorCode::kernel_failed).error();
-  // A program says itself which step failed where.
-  if (!std::holds_alternative<LaunchCommand>(command.work)) {
+  // A program says itself which step failed where, a list which entry.
+  if (!std::holds_alternative<LaunchCommand>(work) && !std::holds_alternative<ListCommand>(work)) {
     error = error.in(fmt::format("device {}", place));
   }
-  return command.label.empty() ? error : error.in(command.label);
+  return label.empty() ? error : error.in(label);
+}
+
+}  // namespace
+
+Status failure_of(const Command& command, const std::exception_ptr& exception,
+                  std::string_view place) {
+  return failure_of(command.work, command.label, exception, place);
+}
+
+void carry_out_list(const ListCommand& command, std::string_view place,
+                    const std::function<void(const CommandWork&)>& one) {
+  for (const CommandList::Entry& entry : command.list->entries) {
+    try {
+      one(entry.work);
+    } catch (...) {
+      throw failure_of(entry.work, entry.label, std::current_exception(), place);
+    }
+  }
 }
 
 EventSource release(Command&& command) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tilemesh/device/worker_scope.hpp"
+#include "tilemesh/device/capture_scope.hpp"
 
 #include "device/event_state.hpp"
 #include "device/recycling_allocator.hpp"
@@ -88,6 +88,9 @@ Event Event::when_all(std::span<const Event> events) {
     event.then([join](const Status&) { join->arrive(); });
   }
   join->arrive();
+  if (detail::Capture* const capture = detail::current_capture()) {
+    capture->joined(join->source.event(), events);
+  }
   return join->source.event();
 }
 

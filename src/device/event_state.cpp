@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "tilemesh/device/capture_scope.hpp"
 #include "tilemesh/device/spin_wait.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
@@ -102,6 +103,7 @@ bool EventState::wait_until(std::optional<std::chrono::nanoseconds> timeout) {
                 "a wait on a thread that acts for a device could wait for itself: use then(), or "
                 "enqueue with `after`");
   }
+  refuse_in_capture("a wait");
   std::optional<std::chrono::steady_clock::time_point> end;
   if (timeout) {
     end = std::chrono::steady_clock::now() + std::min(*timeout, kLongest);

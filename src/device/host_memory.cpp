@@ -1,7 +1,9 @@
 #include "tilemesh/device/host_memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -95,6 +97,31 @@ void HostMemory::copy(const CopyCommand& command) const {
   HostMemory peer;
   peer.set_arena(command.source.space, command.source_device->map(command.source.space), bytes);
   copy_bytes(to, peer.at(command.source, command.bytes), command.bytes);
+}
+
+void HostMemory::run(const KernelCommand& command) const {
+  const DeviceKernel& kernel = *command.kernel;
+  const KernelBinding& binding = *command.binding;
+  if (!kernel.function) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("kernel \"{}\" has no function for the host's processor: give it one",
+                            kernel.name));
+  }
+  // Few buffers don't reach the heap.
+  std::array<std::span<std::byte>, 8> few;
+  std::vector<std::span<std::byte>> many(
+      binding.buffers.size() > few.size() ? binding.buffers.size() : 0);
+  const std::span<std::span<std::byte>> buffers =
+      many.empty() ? std::span(few).first(binding.buffers.size()) : std::span(many);
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const KernelBuffer& buffer = binding.buffers[i];
+    buffers[i] = {at(buffer.address, buffer.bytes), static_cast<std::size_t>(buffer.bytes)};
+  }
+  KernelCall call;
+  call.buffers = buffers;
+  call.arguments = binding.arguments;
+  call.device = binding.device;
+  kernel.function(call);
 }
 
 }  // namespace tilemesh::detail

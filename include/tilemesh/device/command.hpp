@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "tilemesh/device/device_kernel.hpp"
 #include "tilemesh/device/event.hpp"
 #include "tilemesh/device/step.hpp"
 
@@ -60,14 +61,36 @@ struct LaunchCommand {
 struct HostCommand {
   std::function<void()> function;
 };
+/// Runs a kernel on this device's own bytes.
+struct KernelCommand {
+  std::shared_ptr<const DeviceKernel> kernel;
+  std::shared_ptr<const KernelBinding> binding;
+};
 /// Does nothing but complete `done` in order.
 struct MarkCommand {};
+struct CommandList;
+/// Carries out a recorded list from first to last, again and again. The first entry that fails ends
+/// it, and its error is that of the command.
+struct ListCommand {
+  std::shared_ptr<const CommandList> list;
+};
+
+/// What a command does: one alternative each.
+using CommandWork = std::variant<MarkCommand, WriteCommand, ReadCommand, FillCommand, CopyCommand,
+                                 LaunchCommand, HostCommand, KernelCommand, ListCommand>;
+
+/// The commands of one device that a trace replays. Entries depend on nothing but those before.
+struct CommandList {
+  struct Entry {
+    CommandWork work;
+    std::string label;  ///< for errors
+  };
+  std::vector<Entry> entries;
+};
 
 /// One entry of a device queue: plain data, so that every backend can carry it out in its way.
 struct Command {
-  std::variant<MarkCommand, WriteCommand, ReadCommand, FillCommand, CopyCommand, LaunchCommand,
-               HostCommand>
-      work;
+  CommandWork work;
   std::vector<Event> after = {};
   EventSource done = EventSource();
   std::string label = {};  ///< for errors: "program \"mlp\""

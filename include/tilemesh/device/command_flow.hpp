@@ -1,6 +1,7 @@
 #pragma once
 
 #include <exception>
+#include <functional>
 #include <string_view>
 
 #include "tilemesh/device/command.hpp"
@@ -17,6 +18,10 @@ Status failed_dependency(const Command& command);
 /// place before the text.
 Status failure_of(const Command& command, const std::exception_ptr& exception,
                   std::string_view place);
+/// Carries out a list, each entry by `one`; what the first that fails throws is thrown as
+/// failure_of makes it.
+void carry_out_list(const ListCommand& command, std::string_view place,
+                    const std::function<void(const CommandWork&)>& one);
 /// Releases all that the command holds and gives back its `done`, so that whoever sees the event
 /// complete finds nothing held by the command any more.
 EventSource release(Command&& command);

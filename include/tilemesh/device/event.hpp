@@ -16,7 +16,7 @@ class EventState;
 /// A point in one or more device queues: it completes once, or fails with the first cause.
 /// A handle; copies share the point. Thread-safe. The default event is complete from the start and
 /// owns nothing. Waiting never blocks a worker of the mesh on itself: a wait on a worker thread
-/// throws invalid_argument instead of hanging.
+/// throws invalid_argument instead of hanging, and so does a wait in a capture for what it records.
 class Event {
  public:
   Event() = default;
@@ -36,6 +36,8 @@ class Event {
   static Event when_all(std::span<const Event> events);
 
   friend bool operator==(const Event&, const Event&) = default;
+  /// Equal for handles of one point and no others while it exists; null for the default event.
+  const void* id() const { return state_.get(); }
 
  private:
   friend class EventSource;

@@ -23,6 +23,8 @@ class HostMemory {
   void read(const ReadCommand& command) const;
   void fill(const FillCommand& command) const;
   void copy(const CopyCommand& command) const;
+  /// Calls the kernel's function; throws unsupported if it has none.
+  void run(const KernelCommand& command) const;
 
  private:
   struct Arena {

@@ -27,26 +27,31 @@ Status DeviceCore::carry_out(Command& command) {
   const detail::WorkerScope scope;
   const OmpThreads guard(options_.info.threads);
   try {
-    dispatch(command);
+    dispatch(command.work);
     return {};
   } catch (...) {
     return detail::failure_of(command, std::current_exception(), options_.place);
   }
 }
 
-void DeviceCore::dispatch(Command& command) {
-  if (auto* launch = std::get_if<LaunchCommand>(&command.work)) {
+void DeviceCore::dispatch(const CommandWork& work) {
+  if (const auto* launch = std::get_if<LaunchCommand>(&work)) {
     static_cast<CpuProgram&>(*launch->program).run(launch->bases);
-  } else if (auto* write = std::get_if<WriteCommand>(&command.work)) {
+  } else if (const auto* write = std::get_if<WriteCommand>(&work)) {
     memory_.write(*write);
-  } else if (auto* read = std::get_if<ReadCommand>(&command.work)) {
+  } else if (const auto* read = std::get_if<ReadCommand>(&work)) {
     memory_.read(*read);
-  } else if (auto* fill = std::get_if<FillCommand>(&command.work)) {
+  } else if (const auto* fill = std::get_if<FillCommand>(&work)) {
     memory_.fill(*fill);
-  } else if (auto* copy = std::get_if<CopyCommand>(&command.work)) {
+  } else if (const auto* copy = std::get_if<CopyCommand>(&work)) {
     memory_.copy(*copy);
-  } else if (auto* host = std::get_if<HostCommand>(&command.work)) {
+  } else if (const auto* host = std::get_if<HostCommand>(&work)) {
     host->function();
+  } else if (const auto* kernel = std::get_if<KernelCommand>(&work)) {
+    memory_.run(*kernel);
+  } else if (const auto* list = std::get_if<ListCommand>(&work)) {
+    detail::carry_out_list(*list, options_.place,
+                           [this](const CommandWork& entry) { dispatch(entry); });
   }
 }
 

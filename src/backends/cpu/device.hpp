@@ -37,7 +37,7 @@ class DeviceCore final : public Strand {
   Status carry_out(Command& command) override;
 
  private:
-  void dispatch(Command& command);
+  void dispatch(const CommandWork& work);
 
   Options options_;
   Arena dram_;

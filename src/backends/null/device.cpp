@@ -55,21 +55,26 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
 namespace {
 
-void carry_out(Command& command, DeviceState& device) {
+void carry_out(const CommandWork& work, const DeviceState& device) {
   const WorkerScope scope;
   const detail::HostMemory& memory = device.memory;
-  if (auto* write = std::get_if<WriteCommand>(&command.work)) {
+  if (const auto* write = std::get_if<WriteCommand>(&work)) {
     memory.write(*write);
-  } else if (auto* read = std::get_if<ReadCommand>(&command.work)) {
+  } else if (const auto* read = std::get_if<ReadCommand>(&work)) {
     memory.read(*read);
-  } else if (auto* fill = std::get_if<FillCommand>(&command.work)) {
+  } else if (const auto* fill = std::get_if<FillCommand>(&work)) {
     memory.fill(*fill);
-  } else if (auto* copy = std::get_if<CopyCommand>(&command.work)) {
+  } else if (const auto* copy = std::get_if<CopyCommand>(&work)) {
     memory.copy(*copy);
-  } else if (auto* launch = std::get_if<LaunchCommand>(&command.work)) {
+  } else if (const auto* launch = std::get_if<LaunchCommand>(&work)) {
     static_cast<NullProgram&>(*launch->program).run(launch->bases, memory);
-  } else if (auto* host = std::get_if<HostCommand>(&command.work)) {
+  } else if (const auto* host = std::get_if<HostCommand>(&work)) {
     host->function();
+  } else if (const auto* kernel = std::get_if<KernelCommand>(&work)) {
+    memory.run(*kernel);
+  } else if (const auto* list = std::get_if<ListCommand>(&work)) {
+    detail::carry_out_list(*list, device.place,
+                           [&device](const CommandWork& entry) { carry_out(entry, device); });
   }
 }
 
@@ -78,7 +83,7 @@ Status outcome(Command& command, DeviceState& device) {
     return failed;
   }
   try {
-    carry_out(command, device);
+    carry_out(command.work, device);
     return {};
   } catch (...) {
     return detail::failure_of(command, std::current_exception(), device.place);
