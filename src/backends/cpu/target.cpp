@@ -46,6 +46,7 @@ constexpr Efficiency kEfficiencies[] = {
 };
 constexpr double kUsualEfficiency = 0.25;
 constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
+constexpr std::string_view kReferenceName = "reference";
 constexpr double kReferenceEfficiency = 0.0003;
 
 double efficiency_of(std::string_view implementation) {
@@ -203,13 +204,22 @@ class CpuTarget final : public Target {
 
   /// The last resort, and the way of ops that don't care: a row-major kernel takes every call.
   Candidate in_rows(const OpCall& call) const {
-    Candidate candidate{"rows", std::vector<Layout>(call.inputs.size()),
-                        std::vector<Layout>(call.outputs.size()), 0};
-    const bool computes = is_convolution(call.def->name) || call.def->name == "matmul";
-    candidate.seconds = computes && !has_zero_size(call)
-                            ? prices_.compute(onednn::flops_of(call), kReferenceEfficiency, call)
-                            : prices_.pass(call);
-    return candidate;
+    OpCall rows = call;
+    for (auto* operands : {&rows.inputs, &rows.outputs}) {
+      for (OperandType& type : *operands) {
+        type.layout = Layout::rows();
+      }
+    }
+    if (has_zero_size(call)) {
+      return candidate_of(rows, std::string(kReferenceName), prices_.pass(rows));
+    }
+    if (onednn::flops_of(call) > 0) {  // whatever its kernel is, it isn't a good one
+      return candidate_of(rows, "rows",
+                          prices_.compute(onednn::flops_of(call), kReferenceEfficiency, rows));
+    }
+    return candidate_of(
+        rows, accepting(rows).value_or(is_this_machine_ ? std::string(kReferenceName) : "rows"),
+        prices_.pass(rows));
   }
 
   struct ImageLayouts {
@@ -327,8 +337,8 @@ class CpuTarget final : public Target {
       for (OperandType& output : laid_out.outputs) {
         output.layout = layout;
       }
-      if (accepts(laid_out)) {
-        found.push_back(candidate_of(laid_out, "follow", prices_.pass(laid_out)));
+      if (std::optional<std::string> name = accepting(laid_out)) {
+        found.push_back(candidate_of(laid_out, std::move(*name), prices_.pass(laid_out)));
       }
     }
   }
@@ -342,16 +352,20 @@ class CpuTarget final : public Target {
     return type.shape == call.outputs[0].shape || input == 0 || call.def->name == "concat";
   }
 
-  /// True if a kernel other than the reference takes the call.
-  bool accepts(const OpCall& call) const {
+  /// The kernel other than the reference that takes the call; nullopt if there is none.
+  std::optional<std::string> accepting(const OpCall& call) const {
     if (!is_this_machine_) {
-      return call.def->scalar_fn >= 0 || call.def->name == "map" ||
-             call.def->name.find("pool") != std::string_view::npos;
+      const bool follows = call.def->scalar_fn >= 0 || call.def->name == "map" ||
+                           call.def->name.find("pool") != std::string_view::npos;
+      return follows ? std::optional<std::string>("follow") : std::nullopt;
     }
-    return std::ranges::any_of(kernel_list(call.def->name), [&](const KernelEntry& entry) {
-      return entry.name != "reference" &&
-             entry.offer(call, {.threads = info_.threads_per_device}).kernel != nullptr;
-    });
+    for (const KernelEntry& entry : kernel_list(call.def->name)) {
+      if (entry.name != kReferenceName &&
+          entry.offer(call, {.threads = info_.threads_per_device}).kernel != nullptr) {
+        return std::string(entry.name);
+      }
+    }
+    return std::nullopt;
   }
 
   std::optional<onednn::ConstantChoice> choose_weights(const OpCall& call) const {
