@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "mesh/buffer_life.hpp"
 #include "mesh/mesh_core.hpp"
 
 namespace tilemesh {
@@ -32,14 +33,60 @@ void check(const MeshBufferOptions& options) {
 
 }  // namespace
 
-MeshBuffer::MeshBuffer(Mesh mesh, Space space, ByteRange range, std::int64_t bytes,
-                       std::string label)
-    : mesh_(std::move(mesh)),
-      address_{space, range.offset},
-      bytes_(bytes),
-      reserved_bytes_(range.bytes),
-      label_(std::move(label)),
-      allocated_(true) {}
+MeshBufferView::MeshBufferView(Mesh mesh, std::shared_ptr<detail::BufferLife> life,
+                               std::int64_t offset, std::int64_t bytes)
+    : mesh_(std::move(mesh)), life_(std::move(life)), offset_(offset), bytes_(bytes) {}
+
+detail::BufferLife& MeshBufferView::checked() const {
+  if (life_ == nullptr) {
+    throw Error(ErrorCode::deallocated,
+                "a buffer that was moved from is used: use the one it was moved to");
+  }
+  return *life_;
+}
+
+MeshBufferView MeshBufferView::slice(std::int64_t offset, std::int64_t bytes) const {
+  checked().address();
+  if (offset < 0 || bytes < 0 || offset > bytes_ || bytes > bytes_ - offset) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("{} bytes at offset {} are outside of the {} bytes per device of "
+                            "buffer \"{}\"",
+                            bytes, offset, bytes_, label()));
+  }
+  return {mesh_, life_, offset_ + offset, bytes};
+}
+
+MeshBufferView MeshBufferView::at(const MeshRange& range) const {
+  checked().address();
+  return {mesh_.submesh(range), life_, offset_, bytes_};
+}
+
+bool MeshBufferView::is_allocated() const {
+  return life_ != nullptr && life_->is_allocated();
+}
+
+DeviceAddress MeshBufferView::address() const {
+  DeviceAddress address = checked().address();
+  address.offset += offset_;
+  return address;
+}
+
+Space MeshBufferView::space() const {
+  return checked().space();
+}
+
+const std::string& MeshBufferView::label() const {
+  static const std::string kMovedFrom = "moved from";
+  return life_ == nullptr ? kMovedFrom : life_->label();
+}
+
+std::uint64_t MeshBufferView::generation() const {
+  return life_ == nullptr ? 0 : life_->generation();
+}
+
+std::shared_ptr<const void> MeshBufferView::reserve() const {
+  return checked().reserve();
+}
 
 MeshBuffer MeshBuffer::allocate(const Mesh& mesh, const MeshBufferOptions& options) {
   check(options);
@@ -61,33 +108,26 @@ MeshBuffer MeshBuffer::allocate(const Mesh& mesh, const MeshBufferOptions& optio
                     options.space, options.bytes_per_device, options.label, devices,
                     devices == nullptr ? "" : "submesh " + mesh.shape().to_string()));
   }
-  MeshBuffer buffer(mesh, options.space, *range, options.bytes_per_device, options.label);
-  buffer.held_by_commands_ = options.held_by_commands;
+  MeshBuffer buffer(mesh,
+                    std::make_shared<detail::BufferLife>(mesh, options.space, *range, options,
+                                                         core.next_generation()),
+                    0, options.bytes_per_device);
   for (const int device : mesh.view().devices) {
-    core.device(device).commit(buffer.address_, options.bytes_per_device);
+    core.device(device).commit({options.space, range->offset}, options.bytes_per_device);
   }
   return buffer;
 }
 
 MeshBuffer::MeshBuffer(MeshBuffer&& other) noexcept
-    : mesh_(other.mesh_),
-      address_(other.address_),
-      bytes_(other.bytes_),
-      reserved_bytes_(other.reserved_bytes_),
-      label_(std::move(other.label_)),
-      held_by_commands_(other.held_by_commands_),
-      allocated_(std::exchange(other.allocated_, false)) {}
+    : MeshBufferView(other.mesh_, std::move(other.life_), other.offset_, other.bytes_) {}
 
 MeshBuffer& MeshBuffer::operator=(MeshBuffer&& other) noexcept {
   if (this != &other) {
     release();
     mesh_ = other.mesh_;
-    address_ = other.address_;
+    life_ = std::move(other.life_);
+    offset_ = other.offset_;
     bytes_ = other.bytes_;
-    reserved_bytes_ = other.reserved_bytes_;
-    label_ = std::move(other.label_);
-    held_by_commands_ = other.held_by_commands_;
-    allocated_ = std::exchange(other.allocated_, false);
   }
   return *this;
 }
@@ -97,30 +137,15 @@ MeshBuffer::~MeshBuffer() {
 }
 
 void MeshBuffer::release() noexcept {
-  if (!std::exchange(allocated_, false)) {
-    return;
-  }
-  const ByteRange range = {address_.offset, reserved_bytes_};
-  if (held_by_commands_) {
-    mesh_.core().ledger().free(address_.space, range, label_,
-                               detail::allocator_devices(mesh_.view()));
-  } else {
-    mesh_.core().free_in_order(mesh_.view(), address_.space, range, label_);
+  if (life_ != nullptr) {
+    life_->end(std::nullopt);
   }
 }
 
-void MeshBuffer::deallocate() {
-  address();  // throws if it was freed before
-  release();
-}
-
-DeviceAddress MeshBuffer::address() const {
-  if (!allocated_) {
-    throw Error(ErrorCode::deallocated,
-                fmt::format("buffer \"{}\" was freed before: allocate it again, or keep it longer",
-                            label_));
+void MeshBuffer::deallocate(std::source_location where) {
+  if (!checked().end(where)) {
+    life_->throw_freed();
   }
-  return address_;
 }
 
 }  // namespace tilemesh

@@ -40,6 +40,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   const std::string& backend() const { return backend_; }
   const std::vector<std::unique_ptr<Device>>& devices() const { return devices_; }
   Device& device(int number) const { return *devices_[static_cast<std::size_t>(number)]; }
+  /// Of the next buffer; from 1.
+  std::uint64_t next_generation() { return generations_.fetch_add(1) + 1; }
   Ledger& ledger() { return ledger_; }
 
   // What has crossed, been converted or run; from any thread. See Counters.
@@ -88,6 +90,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::string backend_;
   std::vector<std::unique_ptr<Device>> devices_;
   Ledger ledger_;
+  std::atomic<std::uint64_t> generations_ = 0;
 
   using Count = std::atomic<std::int64_t>;
   Count uploaded_bytes_ = 0;

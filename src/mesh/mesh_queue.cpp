@@ -22,7 +22,7 @@ std::string_view or_else(std::string_view label, std::string_view otherwise) {
 
 /// Returns the bytes that a shard's transfer moves.
 template <class Byte>
-std::int64_t check_extent(const MeshBuffer& buffer, const MeshShape& shape,
+std::int64_t check_extent(const MeshBufferView& buffer, const MeshShape& shape,
                           const ShardTransfer<Byte>& shard, std::string_view what) {
   const TransferRegion& region = shard.region;
   const auto fail = [&](const std::string& text) {
@@ -81,7 +81,7 @@ std::uint64_t MeshQueue::work_count() const {
   return lanes_.work_count.load();
 }
 
-void MeshQueue::check_buffer(const MeshBuffer& buffer, std::string_view what) const {
+void MeshQueue::check_buffer(const MeshBufferView& buffer, std::string_view what) const {
   if (&buffer.mesh().core() != &core_) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -91,7 +91,7 @@ void MeshQueue::check_buffer(const MeshBuffer& buffer, std::string_view what) co
   }
 }
 
-MeshQueue& MeshQueue::narrowed_to(const MeshBuffer& buffer, std::string_view what) {
+MeshQueue& MeshQueue::narrowed_to(const MeshBufferView& buffer, std::string_view what) {
   check_buffer(buffer, what);
   const detail::MeshView& holders = buffer.mesh().view();
   if (holders.contains(view_)) {
@@ -108,7 +108,7 @@ MeshQueue& MeshQueue::narrowed_to(const MeshBuffer& buffer, std::string_view wha
 }
 
 template <class Byte>
-std::int64_t MeshQueue::check_shard(const MeshBuffer& buffer, const ShardTransfer<Byte>& shard,
+std::int64_t MeshQueue::check_shard(const MeshBufferView& buffer, const ShardTransfer<Byte>& shard,
                                     std::string_view what) const {
   const std::int64_t bytes = check_extent(buffer, view_.shape, shard, what);
   const int index = view_.shape.index_of(shard.coord);
@@ -146,7 +146,7 @@ Event MeshQueue::enqueue_all(EnqueueOptions& options, std::shared_ptr<const void
   return event;
 }
 
-Event MeshQueue::enqueue_write(const MeshBuffer& buffer, std::span<const ShardWrite> shards,
+Event MeshQueue::enqueue_write(const MeshBufferView& buffer, std::span<const ShardWrite> shards,
                                EnqueueOptions options) {
   const std::string what(or_else(options.label, "write"));
   check_buffer(buffer, what);
@@ -176,7 +176,7 @@ Event MeshQueue::enqueue_write(const MeshBuffer& buffer, std::span<const ShardWr
   return done.event();
 }
 
-Event MeshQueue::enqueue_write_replicated(const MeshBuffer& buffer, const std::byte* host,
+Event MeshQueue::enqueue_write_replicated(const MeshBufferView& buffer, const std::byte* host,
                                           std::int64_t bytes,
                                           std::shared_ptr<const void> keep_alive,
                                           EnqueueOptions options) {
@@ -194,7 +194,7 @@ Event MeshQueue::enqueue_write_replicated(const MeshBuffer& buffer, const std::b
   return enqueue_all(options, std::move(keep_alive), [&](std::size_t) { return write; });
 }
 
-Event MeshQueue::enqueue_read(const MeshBuffer& buffer, std::span<const ShardRead> shards,
+Event MeshQueue::enqueue_read(const MeshBufferView& buffer, std::span<const ShardRead> shards,
                               EnqueueOptions options) {
   const std::string what(or_else(options.label, "read"));
   check_buffer(buffer, what);
@@ -223,7 +223,7 @@ Event MeshQueue::enqueue_read(const MeshBuffer& buffer, std::span<const ShardRea
   return done.event();
 }
 
-Event MeshQueue::enqueue_fill(const MeshBuffer& buffer, std::vector<std::byte> pattern,
+Event MeshQueue::enqueue_fill(const MeshBufferView& buffer, std::vector<std::byte> pattern,
                               EnqueueOptions options) {
   const std::string_view what = or_else(options.label, "fill");
   if (MeshQueue& narrow = narrowed_to(buffer, what); &narrow != this) {
@@ -238,7 +238,7 @@ Event MeshQueue::enqueue_fill(const MeshBuffer& buffer, std::vector<std::byte> p
   return enqueue_all(options, nullptr, [&](std::size_t) { return fill; });
 }
 
-Event MeshQueue::enqueue_copy(const MeshBuffer& source, const MeshBuffer& target,
+Event MeshQueue::enqueue_copy(const MeshBufferView& source, const MeshBufferView& target,
                               EnqueueOptions options) {
   const std::string_view what = or_else(options.label, "copy");
   if (MeshQueue& narrow = narrowed_to(source, what).narrowed_to(target, what); &narrow != this) {

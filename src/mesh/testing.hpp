@@ -49,7 +49,7 @@ class MeshTest : public testing::TestWithParam<MeshCase> {
   std::int64_t used_bytes() const { return memory_report(mesh_).spaces.at(0).used_bytes; }
 
   /// The bytes of every device, one after the other.
-  std::vector<std::uint8_t> read_all(const MeshBuffer& buffer) {
+  std::vector<std::uint8_t> read_all(const MeshBufferView& buffer) {
     const std::int64_t bytes = buffer.bytes_per_device();
     std::vector<std::uint8_t> all(static_cast<std::size_t>(bytes * mesh_.device_count()));
     std::vector<ShardRead> reads;

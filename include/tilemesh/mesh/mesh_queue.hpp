@@ -53,18 +53,18 @@ class MeshQueue {
   MeshQueue(const MeshQueue&) = delete;
   MeshQueue& operator=(const MeshQueue&) = delete;
 
-  Event enqueue_write(const MeshBuffer& buffer, std::span<const ShardWrite> shards,
+  Event enqueue_write(const MeshBufferView& buffer, std::span<const ShardWrite> shards,
                       EnqueueOptions options = {});
   /// The same host bytes to every device.
-  Event enqueue_write_replicated(const MeshBuffer& buffer, const std::byte* host,
+  Event enqueue_write_replicated(const MeshBufferView& buffer, const std::byte* host,
                                  std::int64_t bytes, std::shared_ptr<const void> keep_alive,
                                  EnqueueOptions options = {});
-  Event enqueue_read(const MeshBuffer& buffer, std::span<const ShardRead> shards,
+  Event enqueue_read(const MeshBufferView& buffer, std::span<const ShardRead> shards,
                      EnqueueOptions options = {});
-  Event enqueue_fill(const MeshBuffer& buffer, std::vector<std::byte> pattern,
+  Event enqueue_fill(const MeshBufferView& buffer, std::vector<std::byte> pattern,
                      EnqueueOptions options = {});
   /// Device by device between two buffers of this mesh.
-  Event enqueue_copy(const MeshBuffer& source, const MeshBuffer& target,
+  Event enqueue_copy(const MeshBufferView& source, const MeshBufferView& target,
                      EnqueueOptions options = {});
   /// `function(device index)` on each device's thread.
   Event enqueue_host(std::function<void(int)> function, EnqueueOptions options = {});
@@ -95,11 +95,11 @@ class MeshQueue {
   template <class MakeWork>
   Event enqueue_all(EnqueueOptions& options, std::shared_ptr<const void> keep_alive,
                     const MakeWork& make_work);
-  void check_buffer(const MeshBuffer& buffer, std::string_view what) const;
+  void check_buffer(const MeshBufferView& buffer, std::string_view what) const;
   /// This queue as seen by the devices that the buffer shares with it.
-  MeshQueue& narrowed_to(const MeshBuffer& buffer, std::string_view what);
+  MeshQueue& narrowed_to(const MeshBufferView& buffer, std::string_view what);
   template <class Byte>
-  std::int64_t check_shard(const MeshBuffer& buffer, const ShardTransfer<Byte>& shard,
+  std::int64_t check_shard(const MeshBufferView& buffer, const ShardTransfer<Byte>& shard,
                            std::string_view what) const;
 
   detail::MeshCore& core_;
