@@ -1,5 +1,7 @@
 #include "backends/cpu/device.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "tilemesh/device/command_flow.hpp"
@@ -21,6 +23,16 @@ DeviceCore::DeviceCore(Options options)
     memory_.set_arena(space, range.data(), range.bytes());
     place_near(options_.processors, range.data(), range.bytes());
   }
+}
+
+bool DeviceCore::welcomes_help() const {
+  if (!any_thread()) {
+    return false;
+  }
+  // On another core it would take the place of that core's device, while the worker, which is awake
+  // by now, spins on this one's.
+  return options_.strand.shares_workers || options_.processors.empty() ||
+         std::ranges::find(options_.processors, this_processor()) != options_.processors.end();
 }
 
 Status DeviceCore::carry_out(Command& command) {

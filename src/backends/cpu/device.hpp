@@ -32,6 +32,9 @@ class DeviceCore final : public Strand {
   Arena& arena(Space space) { return space == Space::l1 ? l1_ : dram_; }
   /// A device of one thread may be acted for by any thread.
   bool any_thread() const { return options_.info.threads == 1; }
+  /// True if the calling thread would help rather than be in the way: it runs where the device's
+  /// worker would, or the workers are shared.
+  bool welcomes_help() const;
 
  protected:
   Status carry_out(Command& command) override;

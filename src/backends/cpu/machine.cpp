@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <hwloc.h>
+#include <sched.h>
 
 #include "backends/cpu/cgroup.hpp"
 
@@ -32,6 +33,8 @@ Topology load_topology() {
     return nullptr;
   }
   Topology owned(topology);
+  // Asks each core by running on it, which takes tens of milliseconds; the system knows as much.
+  hwloc_topology_set_components(topology, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "x86");
   return hwloc_topology_load(topology) == 0 ? std::move(owned) : nullptr;
 }
 
@@ -149,6 +152,10 @@ Machine read_machine() {
 bool bind_this_thread(const std::vector<unsigned>& processors) {
   return !processors.empty() && topology() != nullptr &&
          hwloc_set_cpubind(topology(), bitmap_of(processors).get(), HWLOC_CPUBIND_THREAD) == 0;
+}
+
+unsigned this_processor() {
+  return static_cast<unsigned>(std::max(0, sched_getcpu()));
 }
 
 void place_near(const std::vector<unsigned>& processors, std::byte* memory, std::int64_t bytes) {

@@ -25,6 +25,8 @@ Machine read_machine();
 
 /// Binds the calling thread to processors; false if the system refuses (it then runs anywhere).
 bool bind_this_thread(const std::vector<unsigned>& processors);
+/// The processor that the calling thread runs on just now.
+unsigned this_processor();
 /// Asks that a range be backed by the memory nearest to the processors, if there are several kinds.
 void place_near(const std::vector<unsigned>& processors, std::byte* memory, std::int64_t bytes);
 

@@ -17,7 +17,7 @@ class CpuQueue final : public DeviceQueue {
   void enqueue(Command command) override { core_->enqueue(lane_, std::move(command)); }
   bool idle() const override { return lane_->unfinished.load() == 0; }
   bool try_run_inline(DeviceProgram& program, std::span<const DeviceAddress> bases) override;
-  bool help() override { return core_->any_thread() && core_->help(); }
+  bool help() override { return core_->welcomes_help() && core_->help(); }
 
  private:
   bool hand_over(DeviceProgram& program, std::span<const DeviceAddress> bases);
