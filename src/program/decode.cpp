@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include <flatbuffers/flatbuffers.h>
@@ -52,26 +53,25 @@ class Reader {
     return string->str();
   }
 
+  // The verifier doesn't see to the alignment of elements: they are copied as bytes.
+  template <class T>
+  std::vector<T> copy_elements(const std::uint8_t* data, std::size_t count) {
+    spend(count * sizeof(T));
+    std::vector<T> result(count);
+    if (count > 0) {
+      std::memcpy(result.data(), data, count * sizeof(T));
+    }
+    return result;
+  }
+
   template <class T>
   std::vector<T> numbers(const Vector<T>* values) {
-    if (values == nullptr) {
-      return {};
-    }
-    spend(values->size() * sizeof(T));
-    return {values->begin(), values->end()};
+    return values == nullptr ? std::vector<T>() : copy_elements<T>(values->Data(), values->size());
   }
 
   template <class T>
   std::vector<T> structs(const Vector<const T*>* items) {
-    std::vector<T> result;
-    if (items != nullptr) {
-      spend(items->size() * sizeof(T));
-      result.reserve(items->size());
-      for (const T* item : *items) {
-        result.push_back(*item);
-      }
-    }
-    return result;
+    return items == nullptr ? std::vector<T>() : copy_elements<T>(items->Data(), items->size());
   }
 
   /// `read(table)` for each table of a list.
