@@ -10,6 +10,7 @@
 
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/hwy/kernels.hpp"
+#include "backends/cpu/kernels/hwy/offers.hpp"
 #include "backends/cpu/kernels/reference.hpp"
 
 namespace tilemesh::cpu {
@@ -27,6 +28,7 @@ Lists collect() {
     }
   }
   for (const OpDef& op : all_ops()) {
+    lists[op.name].push_back({"highway:via_f32", highway::offer_via_f32});
     lists[op.name].push_back({"reference", offer_reference});
   }
   return lists;

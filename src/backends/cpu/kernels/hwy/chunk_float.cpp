@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "chunk.hpp"
 #include "targets.hpp"
 
@@ -127,6 +129,22 @@ struct Celu {
   }
 };
 
+struct Cube {
+  static HWY_INLINE V call(D, V x, Parameters) { return hn::Mul(x, hn::Mul(x, x)); }
+};
+struct Root {  // x^0.5, which differs from the square root of -0 and -infinity
+  static HWY_INLINE V call(D d, V x, Parameters) {
+    const V root = hn::Sqrt(hn::Add(x, hn::Zero(d)));
+    return hn::IfThenElse(hn::IsInf(x), hn::Abs(x), root);
+  }
+};
+struct Sin {
+  static HWY_INLINE V call(D d, V x, Parameters) { return hn::Sin(d, x); }
+};
+struct Cos {
+  static HWY_INLINE V call(D d, V x, Parameters) { return hn::Cos(d, x); }
+};
+
 struct Add {
   static HWY_INLINE V call(D, V x, V y) { return hn::Add(x, y); }
 };
@@ -217,6 +235,74 @@ void binary(const ChunkArgs& args) {
   }
 }
 
+/// Powers of positive finite numbers are e^(y ln x) in double precision; a vector that holds any
+/// others goes number by number.
+void general_power(const ChunkArgs& args) {
+  const hn::ScalableTag<double> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(dd));
+  const float* x = input(args, 0);
+  const float* y = input(args, 1);
+  float* z = reinterpret_cast<float*>(args.out);
+  const bool one_base = (args.uniform & 1) != 0;
+  const bool one_exponent = (args.uniform & 2) != 0;
+  std::int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    const auto base = one_base ? hn::Set(df, *x) : hn::LoadU(df, x + i);
+    const auto exponent = one_exponent ? hn::Set(df, *y) : hn::LoadU(df, y + i);
+    const auto plain =
+        hn::And(hn::And(hn::Gt(base, hn::Zero(df)), hn::IsFinite(base)), hn::IsFinite(exponent));
+    if (hn::AllTrue(df, plain)) {
+      const auto power = hn::Mul(hn::PromoteTo(dd, exponent), hn::Log(dd, hn::PromoteTo(dd, base)));
+      const auto bounded = hn::Min(hn::Max(power, hn::Set(dd, -300.0)), hn::Set(dd, 300.0));
+      hn::StoreU(hn::DemoteTo(df, hn::Exp(dd, bounded)), df, z + i);
+    } else {
+      for (std::int64_t k = i; k < i + lanes; ++k) {
+        z[k] = std::pow(x[one_base ? 0 : k], y[one_exponent ? 0 : k]);
+      }
+    }
+  }
+  for (; i < args.count; ++i) {
+    z[i] = std::pow(x[one_base ? 0 : i], y[one_exponent ? 0 : i]);
+  }
+}
+
+/// Powers with one exponent for all are mostly squares and roots.
+void power(const ChunkArgs& args) {
+  const float exponent = (args.uniform & 2) != 0 ? *input(args, 1) : 0;
+  ChunkArgs base = args;
+  base.uniform &= 1;
+  if (exponent == 2.0f) {
+    base.in[1] = base.in[0];
+    base.uniform *= 3;
+    return binary<Mul>(base);
+  }
+  if (exponent == 3.0f) return unary<Cube>(base);
+  if (exponent == 1.0f) return unary<Identity>(base);
+  if (exponent == 0.5f) return unary<Root>(base);
+  if (exponent == -1.0f) return unary<Reciprocal>(base);
+  general_power(args);
+}
+
+/// Sine and cosine reduce their argument well up to some size; a vector that holds larger ones
+/// goes number by number.
+template <class F, ScalarFn kFn>
+void circular(const ChunkArgs& args) {
+  constexpr float kMost = 30000;
+  const float* x = input(args, 0);
+  float* y = reinterpret_cast<float*>(args.out);
+  const std::int64_t inputs = args.uniform != 0 ? 1 : args.count;
+  bool small = true;
+  for (std::int64_t i = 0; i < inputs; ++i) {
+    small = small && std::abs(x[i]) <= kMost;
+  }
+  if (small) return unary<F>(args);
+  for (std::int64_t i = 0; i < args.count; ++i) {
+    const double value = double{x[args.uniform != 0 ? 0 : i]};
+    y[i] = static_cast<float>(evaluate(kFn, value, 0, 0, 0));
+  }
+}
+
 ChunkFn find(ScalarFn fn) {
   switch (fn) {
     case ScalarFn::identity: return unary<Identity>;
@@ -241,6 +327,9 @@ ChunkFn find(ScalarFn fn) {
     case ScalarFn::softplus: return unary<Softplus>;
     case ScalarFn::softsign: return unary<Softsign>;
     case ScalarFn::swish: return unary<Swish>;
+    case ScalarFn::sin: return circular<Sin, ScalarFn::sin>;
+    case ScalarFn::cos: return circular<Cos, ScalarFn::cos>;
+    case ScalarFn::pow: return power;
     case ScalarFn::floor: return unary<Floor>;
     case ScalarFn::ceil: return unary<Ceil>;
     case ScalarFn::round: return unary<Round>;
@@ -275,43 +364,15 @@ HWY_EXPORT(find_float_chunk);
 template <ScalarFn kFn>
 void scalar_loop(const ChunkArgs& args) {
   const auto* x = reinterpret_cast<const float*>(args.in[0]);
-  const auto* y = reinterpret_cast<const float*>(args.in[1]);
-  auto* z = reinterpret_cast<float*>(args.out);
-  const bool binary = y != nullptr;
+  auto* y = reinterpret_cast<float*>(args.out);
   for (std::int64_t i = 0; i < args.count; ++i) {
-    const double first = double{x[(args.uniform & 1) != 0 ? 0 : i]};
-    const double second = binary ? double{y[(args.uniform & 2) != 0 ? 0 : i]} : 0;
-    z[i] = static_cast<float>(evaluate(kFn, first, second, double{args.alpha}, double{args.beta}));
+    const double value = double{x[args.uniform != 0 ? 0 : i]};
+    y[i] = static_cast<float>(evaluate(kFn, value, 0, double{args.alpha}, double{args.beta}));
   }
-}
-
-template <ScalarFn kFn>
-void run_as(const ChunkArgs& args) {
-  static const ChunkFn fn = float_chunk(kFn);
-  fn(args);
-}
-
-/// Powers with one exponent for all are mostly squares and roots.
-void power(const ChunkArgs& args) {
-  if ((args.uniform & 2) != 0) {
-    const float exponent = *reinterpret_cast<const float*>(args.in[1]);
-    ChunkArgs with = args;
-    with.uniform &= 1;
-    if (exponent == 2.0f) {
-      with.in[1] = args.in[0];
-      with.uniform = (args.uniform & 1) * 3;
-      return run_as<ScalarFn::mul>(with);
-    }
-    if (exponent == 1.0f) return run_as<ScalarFn::identity>(with);
-    if (exponent == -1.0f) return run_as<ScalarFn::reciprocal>(with);
-  }
-  scalar_loop<ScalarFn::pow>(args);
 }
 
 ChunkFn find_scalar_loop(ScalarFn fn) {
   switch (fn) {
-    case ScalarFn::sin: return scalar_loop<ScalarFn::sin>;
-    case ScalarFn::cos: return scalar_loop<ScalarFn::cos>;
     case ScalarFn::tan: return scalar_loop<ScalarFn::tan>;
     case ScalarFn::asin: return scalar_loop<ScalarFn::asin>;
     case ScalarFn::acos: return scalar_loop<ScalarFn::acos>;
@@ -321,7 +382,6 @@ ChunkFn find_scalar_loop(ScalarFn fn) {
     case ScalarFn::asinh: return scalar_loop<ScalarFn::asinh>;
     case ScalarFn::acosh: return scalar_loop<ScalarFn::acosh>;
     case ScalarFn::atanh: return scalar_loop<ScalarFn::atanh>;
-    case ScalarFn::pow: return power;
     default: return nullptr;
   }
 }
@@ -346,7 +406,10 @@ double chunk_cost(ScalarFn fn) {
     case ScalarFn::selu:
     case ScalarFn::celu:
     case ScalarFn::softplus:
-    case ScalarFn::swish: return 4;
+    case ScalarFn::swish:
+    case ScalarFn::sin:
+    case ScalarFn::cos: return 4;
+    case ScalarFn::pow: return 10;
     default: return find_scalar_loop(fn) != nullptr ? 50 : 1;
   }
 }

@@ -9,6 +9,7 @@
 #include "tilemesh/types/half.hpp"
 
 #include "chunk.hpp"
+#include "offers.hpp"
 #include "testing.hpp"
 
 namespace tilemesh::cpu::highway {
@@ -94,6 +95,8 @@ TEST(Elementwise, FunctionsAreAccurate) {
   expect_within_ulps(ScalarFn::softplus, -90, 100, 4);
   expect_within_ulps(ScalarFn::swish, -80, 100, 4);
   expect_within_ulps(ScalarFn::softsign, -1e30f, 1e30f, 2);
+  expect_within_ulps(ScalarFn::sin, -39, 39, 4, 1e-7);
+  expect_within_ulps(ScalarFn::cos, -39, 39, 4, 1e-7);
   expect_within_ulps(ScalarFn::sqrt, 0, 3e38f, 0.5);
   expect_within_ulps(ScalarFn::reciprocal, -3e38f, 3e38f, 0.5);
 }
@@ -120,7 +123,9 @@ TEST(Elementwise, BinaryFunctionsBroadcast) {
       expect_like_reference(call_of(op, {rows(a), rows(b)}), {kAnything}, {.relative = 1e-6});
     }
     expect_like_reference(call_of("pow", {rows(a), rows(b)}),
-                          {Range{.low = 0.1, .high = 4}, Range{.low = -3, .high = 3}});
+                          {Range{.low = 0.1, .high = 4}, Range{.low = -3, .high = 3}},
+                          {.relative = 1e-6});
+    expect_like_reference(call_of("pow", {rows(a), rows(b)}), {kAnything}, {.relative = 1e-6});
     expect_like_reference(call_of("equal", {rows(a), rows(b)}), {kAnything});
   }
 }
@@ -334,6 +339,32 @@ TEST(Elementwise, OutputMayBeAnInput) {
                                      reinterpret_cast<std::byte*>(a.data())};
   kernel->run(operands.data(), nullptr);
   EXPECT_EQ(a, std::vector<float>(1000, 3.5f));
+}
+
+TEST(Elementwise, LargeAngles) {
+  for (const char* op : {"sin", "cos"}) {
+    expect_like_reference(call_of(op, {rows({999})}), {Range{.low = -3e5, .high = 3e5}});
+    expect_like_reference(call_of(op, {rows({999})}), {Range{.low = -3e4, .high = 3e4}});
+  }
+}
+
+TEST(ViaF32, TakesWhatHasAKernelOfF32) {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const OpCall call = call_of("softmax", {rows({3, 50}, dtype)}, {{"axis", 1}});
+    const KernelOffer offer = offer_via_f32(call, {});
+    ASSERT_NE(offer.kernel, nullptr) << offer.refusal;
+    EXPECT_EQ(offer.kernel->name(), "highway:f32+highway:softmax");
+    expect_like_reference(call);
+    expect_like_reference(call_of("layer_normalization",
+                                  {rows({3, 50}, dtype), rows({50}, dtype), rows({50}, dtype)},
+                                  {{"axis", 1}}));
+    expect_like_reference(call_of("matmul", {rows({3, 50}, dtype), rows({50, 7}, dtype)}),
+                          {Range{}}, {.relative = 1e-4, .absolute = 1e-3});
+    expect_like_reference(
+        call_of("reduce_max", {laid({2, 19, 3, 4}, Layout::blocked(1, 16), dtype)},
+                {{"axes", std::vector<std::int64_t>{2, 3}}}, Layout::blocked(1, 16)));
+  }
+  EXPECT_EQ(offer_via_f32(call_of("softmax", {rows({3, 50})}), {}).kernel, nullptr);
 }
 
 TEST(Elementwise, OpaqueLayoutsAreRefused) {

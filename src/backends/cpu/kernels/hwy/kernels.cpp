@@ -31,6 +31,8 @@ constexpr OpKernel kKernels[] = {
     {"reduce_log_sum", {"highway:reduce", offer_reduce}},
     {"reduce_sum_square", {"highway:reduce", offer_reduce}},
     {"instance_normalization", {"highway:instance_normalization", offer_instance_normalization}},
+    {"arg_max", {"highway:arg", offer_arg}},
+    {"arg_min", {"highway:arg", offer_arg}},
     {"cast", {"highway:cast", offer_cast}},
     {"where", {"highway:where", offer_where}},
     {"identity", {"highway:scalar", offer_scalar}},

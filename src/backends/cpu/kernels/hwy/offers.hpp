@@ -41,6 +41,8 @@ KernelOffer offer_gru(const OpCall& call, const KernelContext& context);
 
 /// reduce_*, global pools.
 KernelOffer offer_reduce(const OpCall& call, const KernelContext& context);
+/// arg_max, arg_min
+KernelOffer offer_arg(const OpCall& call, const KernelContext& context);
 /// softmax, log_softmax
 KernelOffer offer_softmax(const OpCall& call, const KernelContext& context);
 KernelOffer offer_layer_normalization(const OpCall& call, const KernelContext& context);
@@ -51,6 +53,9 @@ KernelOffer offer_resize(const OpCall& call, const KernelContext& context);
 /// Convolutions along one dim of one channel: a window is a run of the input, so that the whole is
 /// a product of two matrices without copying patches.
 KernelOffer offer_conv_windows(const OpCall& call, const KernelContext& context);
+
+/// Any op on f16 or bf16 whose list has a kernel of f32, with conversions around that.
+KernelOffer offer_via_f32(const OpCall& call, const KernelContext& context);
 
 /// Empty, or why a call's operands are outside of what this folder reads: opaque layouts, or an
 /// epilogue.

@@ -83,6 +83,22 @@ TEST(Reduce, BlockedChannels) {
                         kTolerance);
 }
 
+TEST(Arg, FirstAndLastOfEqualOnes) {
+  for (const char* op : {"arg_max", "arg_min"}) {
+    for (int axis = 0; axis < 3; ++axis) {
+      for (const int last : {0, 1}) {
+        for (const int keep : {0, 1}) {
+          const Attributes attributes = {
+              {"axis", axis}, {"select_last_index", last}, {"keepdims", keep}};
+          expect_like_reference(call_of(op, {rows({3, 7, 40})}, attributes));
+          expect_like_reference(call_of(op, {rows({3, 7, 40})}, attributes),
+                                {Range{.low = 1, .high = 1}});
+        }
+      }
+    }
+  }
+}
+
 TEST(Softmax, LinesOfAllSizes) {
   for (const char* op : {"softmax", "log_softmax"}) {
     for (const std::int64_t size : {1, 2, 15, 16, 17, 33, 100, 1000, 0}) {

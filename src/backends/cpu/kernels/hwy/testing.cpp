@@ -11,6 +11,7 @@
 #include "tilemesh/types/strided.hpp"
 
 #include "kernels.hpp"
+#include "offers.hpp"
 
 namespace tilemesh::cpu::highway::testing {
 namespace {
@@ -146,7 +147,8 @@ KernelOffer offer_of(const OpCall& call, int threads) {
       if (last.kernel) return last;
     }
   }
-  return last;
+  KernelOffer widened = offer_via_f32(call, {.threads = threads});
+  return widened.kernel ? std::move(widened) : std::move(last);
 }
 
 }  // namespace
