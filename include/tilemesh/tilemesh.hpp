@@ -12,6 +12,7 @@
 #include "tilemesh/mesh/mesh_queue.hpp"
 #include "tilemesh/program/binary.hpp"
 #include "tilemesh/runtime/executable.hpp"
+#include "tilemesh/runtime/memory_plan.hpp"
 #include "tilemesh/runtime/model.hpp"
 #include "tilemesh/runtime/submit.hpp"
 #include "tilemesh/tensor/tensor.hpp"

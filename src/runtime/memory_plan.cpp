@@ -1,0 +1,148 @@
+#include "tilemesh/runtime/memory_plan.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "tilemesh/base/math.hpp"
+#include "tilemesh/memory/report.hpp"
+
+namespace tilemesh {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;  // of MeshBufferOptions: what arguments are allocated with
+constexpr std::size_t kHoldersShown = 5;
+
+/// What the allocator takes: whole alignments, and one for nothing.
+std::int64_t taken(std::int64_t bytes) {
+  return checked_add(std::max<std::int64_t>(bytes, 1), kAlignment - 1) / kAlignment * kAlignment;
+}
+
+std::int64_t& sum_of(SpacePlan& plan, PlannedHolder::Kind kind) {
+  switch (kind) {
+    case PlannedHolder::Kind::constant: return plan.constants_bytes;
+    case PlannedHolder::Kind::input: return plan.inputs_bytes;
+    case PlannedHolder::Kind::output: return plan.outputs_bytes;
+    case PlannedHolder::Kind::workspace: break;
+  }
+  return plan.workspace_bytes;
+}
+
+class Planner {
+ public:
+  explicit Planner(const ArenaSizes& arenas) {
+    dram_.space = Space::dram;
+    dram_.available_bytes = arenas.dram_bytes;
+    l1_.space = Space::l1;
+    l1_.available_bytes = arenas.l1_bytes;
+  }
+
+  void add(const Program& program) {
+    using Kind = PlannedHolder::Kind;
+    for (const ProgramConstant& constant : program.constants) {
+      const ProgramValue& value = program.values[constant.value];
+      if (constants_.emplace(constant.hash, constant.bytes, value.spec.space).second) {
+        hold(program, value.name, Kind::constant, value.spec.space,
+             narrow<std::int64_t>(constant.bytes));
+      }
+    }
+    for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+      const TensorSpec& spec = program.input_spec(i);
+      hold(program, program.inputs[i].name, Kind::input, spec.space, spec.bytes_per_device());
+    }
+    for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+      const TensorSpec& spec = program.output_spec(i);
+      if (program.outputs[i].alias < 0) {
+        hold(program, program.outputs[i].name, Kind::output, spec.space, spec.bytes_per_device());
+      }
+    }
+    if (program.dram_workspace_bytes > 0) {
+      hold(program, "workspace", Kind::workspace, Space::dram, program.dram_workspace_bytes);
+    }
+    if (program.l1_workspace_bytes > 0) {
+      hold(program, "workspace", Kind::workspace, Space::l1, program.l1_workspace_bytes);
+    }
+  }
+
+  MemoryPlan finish() && {
+    MemoryPlan plan;
+    for (SpacePlan* space : {&dram_, &l1_}) {
+      std::ranges::stable_sort(space->holders, std::greater{}, &PlannedHolder::bytes);
+      plan.spaces.push_back(std::move(*space));
+    }
+    return plan;
+  }
+
+ private:
+  void hold(const Program& program, const std::string& name, PlannedHolder::Kind kind, Space space,
+            std::int64_t bytes) {
+    SpacePlan& plan = space == Space::l1 ? l1_ : dram_;
+    const std::int64_t all = taken(bytes);
+    total_ = checked_add(total_, all);  // so that no sum of a space overflows either
+    sum_of(plan, kind) += all;
+    plan.holders.push_back({program.name + "." + name, kind, all});
+  }
+
+  SpacePlan dram_;
+  SpacePlan l1_;
+  std::int64_t total_ = 0;
+  std::set<std::tuple<std::uint64_t, std::uint64_t, Space>> constants_;
+};
+
+}  // namespace
+
+std::string_view to_string(PlannedHolder::Kind kind) {
+  switch (kind) {
+    case PlannedHolder::Kind::constant: return "constant";
+    case PlannedHolder::Kind::input: return "input";
+    case PlannedHolder::Kind::output: return "output";
+    case PlannedHolder::Kind::workspace: break;
+  }
+  return "workspace";
+}
+
+std::int64_t SpacePlan::peak_bytes() const {
+  return constants_bytes + inputs_bytes + outputs_bytes + workspace_bytes;
+}
+
+bool MemoryPlan::fits() const {
+  return std::ranges::all_of(spaces, [](const SpacePlan& space) { return space.fits(); });
+}
+
+std::string MemoryPlan::shortage() const {
+  std::string text;
+  for (const SpacePlan& space : spaces) {
+    if (space.fits()) {
+      continue;
+    }
+    text += fmt::format(
+        "{}{} doesn't fit: asked {} a device ({} bytes), available {} ({} bytes); "
+        "largest holders:",
+        text.empty() ? "" : "; ", to_string(space.space), to_bytes_text(space.peak_bytes()),
+        space.peak_bytes(), to_bytes_text(space.available_bytes), space.available_bytes);
+    const std::size_t shown = std::min(kHoldersShown, space.holders.size());
+    for (std::size_t i = 0; i < shown; ++i) {
+      const PlannedHolder& holder = space.holders[i];
+      text += fmt::format("{} {} \"{}\" {}", i == 0 ? "" : ",", to_string(holder.kind),
+                          holder.label, to_bytes_text(holder.bytes));
+    }
+  }
+  return text;
+}
+
+MemoryPlan plan_memory(const Program& program, const ArenaSizes& arenas) {
+  return plan_memory(std::span(&program, 1), arenas);
+}
+
+MemoryPlan plan_memory(std::span<const Program> programs, const ArenaSizes& arenas) {
+  Planner planner(arenas);
+  for (const Program& program : programs) {
+    planner.add(program);
+  }
+  return std::move(planner).finish();
+}
+
+}  // namespace tilemesh
