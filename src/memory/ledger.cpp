@@ -80,8 +80,8 @@ using Accounts = std::unordered_map<std::string, LabelAccount, LabelHash, std::e
 /// freed, so that the next one needs no heap memory.
 struct Arena {
   Space space;
-  LockstepAllocator allocator;
-  Accounts accounts;
+  std::unique_ptr<Allocator> allocator;
+  Accounts accounts = {};
   std::size_t idle_count = 0;  // accounts that hold nothing
 
   void book(std::string_view label, std::int64_t bytes, const Devices* devices) {
@@ -134,23 +134,22 @@ struct Arena {
     return result;
   }
 
-  /// The largest value of `(allocator.*of)(device)`.
-  std::int64_t most(const Devices& devices,
-                    std::int64_t (LockstepAllocator::*of)(int) const) const {
+  /// The largest value of `of` on a device.
+  std::int64_t most(const Devices& devices, std::int64_t (Allocator::*of)(int) const) const {
     std::int64_t result = 0;
     for (const int device : devices)
-      result = std::max(result, (allocator.*of)(device));
+      result = std::max(result, (*allocator.*of)(device));
     return result;
   }
 
   SpaceReport report(const Devices& devices, std::size_t holders_shown) const {
-    const std::int64_t used = most(devices, &LockstepAllocator::used_bytes);
+    const std::int64_t used = most(devices, &Allocator::used_bytes);
     return {.space = space,
-            .total_bytes = allocator.arena_bytes(),
+            .total_bytes = allocator->arena_bytes(),
             .used_bytes = used,
-            .free_bytes = allocator.arena_bytes() - used,
-            .largest_hole_bytes = allocator.largest_hole_bytes_on(devices),
-            .peak_bytes = most(devices, &LockstepAllocator::peak_bytes),
+            .free_bytes = allocator->arena_bytes() - used,
+            .largest_hole_bytes = allocator->largest_hole_bytes(&devices),
+            .peak_bytes = most(devices, &Allocator::peak_bytes),
             .holders = holders(devices, holders_shown)};
   }
 };
@@ -182,13 +181,12 @@ struct Ledger::State {
   Arena dram;
   Arena l1;
 
-  State(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes)
-      : dram{Space::dram, LockstepAllocator(device_count, dram_bytes), {}},
-        l1{Space::l1, LockstepAllocator(device_count, l1_bytes), {}} {}
+  State(std::unique_ptr<Allocator> of_dram, std::unique_ptr<Allocator> of_l1)
+      : dram{Space::dram, std::move(of_dram)}, l1{Space::l1, std::move(of_l1)} {}
 
   Devices all_or(const Devices* devices) const {
     if (devices != nullptr) return *devices;
-    Devices all(static_cast<std::size_t>(dram.allocator.device_count()));
+    Devices all(static_cast<std::size_t>(dram.allocator->device_count()));
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
@@ -204,8 +202,15 @@ struct Ledger::State {
   }
 };
 
-Ledger::Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes)
-    : state_(std::make_unique<State>(device_count, dram_bytes, l1_bytes)) {}
+Ledger::Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes,
+               const AllocatorDecorator& decorate) {
+  const auto make = [&](Space space, std::int64_t bytes) -> std::unique_ptr<Allocator> {
+    auto allocator = std::make_unique<LockstepAllocator>(device_count, bytes);
+    if (decorate) return decorate(space, std::move(allocator));
+    return allocator;
+  };
+  state_ = std::make_unique<State>(make(Space::dram, dram_bytes), make(Space::l1, l1_bytes));
+}
 Ledger::~Ledger() = default;
 
 std::optional<ByteRange> Ledger::allocate(Space space, std::int64_t bytes, std::int64_t alignment,
@@ -213,9 +218,7 @@ std::optional<ByteRange> Ledger::allocate(Space space, std::int64_t bytes, std::
                                           const std::vector<int>* devices) {
   const std::lock_guard lock(state_->mutex);
   Arena& arena = state_->arena(space);
-  const auto range = devices == nullptr
-                         ? arena.allocator.allocate(bytes, alignment, lifetime)
-                         : arena.allocator.allocate_on(*devices, bytes, alignment, lifetime);
+  const auto range = arena.allocator->take({bytes, alignment, lifetime, devices});
   if (range) arena.book(label, range->bytes, devices);
   return range;
 }
@@ -225,11 +228,7 @@ void Ledger::free(Space space, const ByteRange& range, std::string_view label,
   const std::lock_guard lock(state_->mutex);
   try {
     Arena& arena = state_->arena(space);
-    if (devices == nullptr) {
-      arena.allocator.free(range);
-    } else {
-      arena.allocator.free_on(*devices, range);
-    }
+    arena.allocator->give(devices, range);
     arena.unbook(label, range.bytes, devices);
   } catch (const Error&) {
     // A range that was never handed out: nothing is changed, and the report goes on naming

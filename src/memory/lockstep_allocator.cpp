@@ -314,13 +314,29 @@ std::int64_t LockstepAllocator::largest_hole_bytes(int device) const {
   return state_->class_at(device).free.largest_bytes();
 }
 
-std::int64_t LockstepAllocator::largest_hole_bytes_on(const std::vector<int>& devices) const {
-  state_->check_set(devices);
+std::optional<ByteRange> LockstepAllocator::take(const AllocationRequest& request) {
+  return request.devices == nullptr
+             ? allocate(request.bytes, request.alignment, request.lifetime)
+             : allocate_on(*request.devices, request.bytes, request.alignment, request.lifetime);
+}
+
+void LockstepAllocator::give(const std::vector<int>* devices, const ByteRange& range) {
+  if (devices == nullptr) {
+    free(range);
+  } else {
+    free_on(*devices, range);
+  }
+}
+
+std::int64_t LockstepAllocator::largest_hole_bytes(const std::vector<int>* devices) const {
+  if (devices != nullptr) state_->check_set(*devices);
   std::vector<ByteRange> holes = {{0, state_->arena_bytes}};
   std::vector<ByteRange> narrower;
   std::vector<bool> seen(state_->class_count);
-  for (const int device : devices) {
-    const std::size_t c = state_->class_of[static_cast<std::size_t>(device)];
+  const std::size_t count = devices == nullptr ? state_->class_of.size() : devices->size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t device = devices == nullptr ? i : static_cast<std::size_t>((*devices)[i]);
+    const std::size_t c = state_->class_of[device];
     if (seen[c]) continue;
     seen[c] = true;
     intersect(holes, state_->classes[c].free.holes(), narrower);

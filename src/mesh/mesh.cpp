@@ -80,8 +80,8 @@ Mesh Mesh::open(const MeshOptions& options) {
   std::vector<std::unique_ptr<Device>> devices = find_backend(options.backend).open(device_options);
   TILEMESH_CHECK(std::cmp_equal(devices.size(), device_options.count),
                  "a backend opened another number of devices than asked");
-  const auto core =
-      std::make_shared<detail::MeshCore>(options.shape, options.backend, std::move(devices));
+  const auto core = std::make_shared<detail::MeshCore>(
+      options.shape, options.backend, std::move(devices), options.decorate_allocator);
   return {core, core->whole()};
 }
 

@@ -32,11 +32,11 @@ std::vector<int> view_key(const MeshShape& shape, const std::vector<int>& device
 }  // namespace
 
 MeshCore::MeshCore(const MeshShape& shape, std::string backend,
-                   std::vector<std::unique_ptr<Device>> devices)
+                   std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate)
     : backend_(std::move(backend)),
       devices_(std::move(devices)),
       ledger_(static_cast<int>(devices_.size()), smallest(devices_, &DeviceInfo::dram_bytes),
-              smallest(devices_, &DeviceInfo::l1_bytes)) {
+              smallest(devices_, &DeviceInfo::l1_bytes), decorate) {
   std::vector<int> all(devices_.size());
   std::iota(all.begin(), all.end(), 0);
   whole_ = &of_mine(view(shape, std::move(all)));

@@ -30,7 +30,7 @@ struct ConstantKey {
 class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
   MeshCore(const MeshShape& shape, std::string backend,
-           std::vector<std::unique_ptr<Device>> devices);
+           std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate = {});
   ~MeshCore();
 
   /// All devices in the shape that was opened.

@@ -15,7 +15,9 @@ namespace tilemesh {
 /// memory.
 class Ledger {
  public:
-  Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes);
+  /// `decorate`, if given, wraps the allocator of each space.
+  Ledger(int device_count, std::int64_t dram_bytes, std::int64_t l1_bytes,
+         const AllocatorDecorator& decorate = {});
   ~Ledger();
 
   /// Nullopt if there is no room. In steady state (a label seen before, a free range at hand) it

@@ -5,19 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "tilemesh/memory/allocator.hpp"
+
 namespace tilemesh {
-
-/// A half-open range of bytes in an arena.
-struct ByteRange {
-  std::int64_t offset = 0;
-  std::int64_t bytes = 0;
-  friend bool operator==(const ByteRange&, const ByteRange&) = default;
-};
-
-enum class Lifetime : std::uint8_t {
-  lasting,    ///< grows from the bottom of the arena
-  temporary,  ///< grows from the top
-};
 
 /// Hands out ranges at the same offset on every device of a set, as pure arithmetic: it touches no
 /// memory. The truth is per device; devices in equal state form a class that shares one free list,
@@ -26,11 +16,11 @@ enum class Lifetime : std::uint8_t {
 ///
 /// Best fit: the smallest hole that is large enough; among equals the lowest for lasting ranges,
 /// the highest for temporary ones. Not thread-safe.
-class LockstepAllocator {
+class LockstepAllocator final : public Allocator {
  public:
   /// Device numbers 0 to device_count-1; each has an arena of `arena_bytes`.
   LockstepAllocator(int device_count, std::int64_t arena_bytes);
-  ~LockstepAllocator();
+  ~LockstepAllocator() override;
   LockstepAllocator(LockstepAllocator&&) noexcept;
   LockstepAllocator& operator=(LockstepAllocator&&) noexcept;
 
@@ -46,13 +36,15 @@ class LockstepAllocator {
   void free(const ByteRange& range);
   void free_on(const std::vector<int>& devices, const ByteRange& range);
 
-  std::int64_t arena_bytes() const;
-  std::int64_t used_bytes(int device) const;
-  std::int64_t peak_bytes(int device) const;
+  std::optional<ByteRange> take(const AllocationRequest& request) override;
+  void give(const std::vector<int>* devices, const ByteRange& range) override;
+
+  int device_count() const override;
+  std::int64_t arena_bytes() const override;
+  std::int64_t used_bytes(int device) const override;
+  std::int64_t peak_bytes(int device) const override;
+  std::int64_t largest_hole_bytes(const std::vector<int>* devices) const override;
   std::int64_t largest_hole_bytes(int device) const;
-  /// The largest range that is free on all of these devices (sorted, unique) at one offset.
-  std::int64_t largest_hole_bytes_on(const std::vector<int>& devices) const;
-  int device_count() const;
   /// How many classes of equal state there are.
   int class_count() const;
 

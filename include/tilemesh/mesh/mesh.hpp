@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tilemesh/device/device.hpp"
+#include "tilemesh/memory/allocator.hpp"
 #include "tilemesh/memory/report.hpp"
 #include "tilemesh/types/mesh_range.hpp"
 #include "tilemesh/types/mesh_shape.hpp"
@@ -28,6 +29,8 @@ struct MeshOptions {
   int threads_per_device = 0;   ///< 0: the cores that the process may use, divided evenly, >= 1
   std::int64_t dram_bytes = 0;  ///< a device; 0: the backend's choice
   std::int64_t l1_bytes = 0;
+  /// Wraps the allocator of each space, for limits, logs and tests; none: as it is.
+  AllocatorDecorator decorate_allocator = {};
 };
 
 /// What has crossed between host and devices since the mesh was opened; subtract two for an
