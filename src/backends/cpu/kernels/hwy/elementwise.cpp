@@ -22,11 +22,26 @@ constexpr std::int64_t kAlignment = 64;
 using GatherFn = void (*)(const std::byte* from, std::byte* to, std::int64_t rows,
                           std::int64_t columns, std::int64_t row_stride, std::int64_t stride);
 
+/// Fills `count` elements with the first `period` ones of `source`, over and over.
+template <class T>
+void repeat(const T* source, T* target, std::int64_t period, std::int64_t count) {
+  std::memcpy(target, source, static_cast<std::size_t>(period) * sizeof(T));
+  for (std::int64_t done = period; done < count;) {
+    const std::int64_t next = std::min(done, count - done);
+    std::memcpy(target + done, target, static_cast<std::size_t>(next) * sizeof(T));
+    done += next;
+  }
+}
+
 template <class T>
 void gather(const std::byte* from, std::byte* to, std::int64_t rows, std::int64_t columns,
             std::int64_t row_stride, std::int64_t stride) {
   const T* source = reinterpret_cast<const T*>(from);
   T* target = reinterpret_cast<T*>(to);
+  if (row_stride == 0 && stride == 1) {
+    repeat(source, target, columns, rows * columns);
+    return;
+  }
   for (std::int64_t r = 0; r < rows; ++r, source += row_stride, target += columns) {
     if (stride == 0) {
       std::fill_n(target, columns, *source);
@@ -105,8 +120,9 @@ TileGrid grid_of(const Nest& nest) {
   grid.tile_columns = std::min(grid.columns, kChunk);
   if (grid.columns < kChunk / 2 && !grid.outer.empty()) {
     grid.rows = grid.outer.back().size;
-    grid.tile_rows = std::clamp<std::int64_t>(kChunk / std::max<std::int64_t>(grid.columns, 1), 1,
-                                              std::max<std::int64_t>(grid.rows, 1));
+    const std::int64_t rows = std::max<std::int64_t>(grid.rows, 1);
+    const std::int64_t most = kChunk / std::max<std::int64_t>(grid.columns, 1);
+    grid.tile_rows = ceil_div(rows, ceil_div(rows, most));  // about equal tiles
     grid.outer.pop_back();
   }
   grid.row_tiles = ceil_div(grid.rows, grid.tile_rows);
@@ -323,7 +339,11 @@ void ElementwiseKernel::run_tiles(std::byte* const* operands, std::byte* scratch
                                   std::int64_t begin, std::int64_t end) const {
   std::byte* buffers = scratch + buffers_offset_ + buffer_bytes_per_thread_ * thread;
   std::array<const std::byte*, kMaxOperands> bases{};
-  std::array<const std::byte*, kMaxOperands> gathered{};
+  struct Gathered {
+    const std::byte* base = nullptr;
+    std::int64_t rows = 0;
+  };
+  std::array<Gathered, kMaxOperands> gathered{};
   for (std::int64_t tile = begin; tile < end; ++tile) {
     std::int64_t rest = tile;
     const std::int64_t column = rest % grid_.column_tiles * grid_.tile_columns;
@@ -352,11 +372,12 @@ void ElementwiseKernel::run_tiles(std::byte* const* operands, std::byte* scratch
       bases[k] = base + offsets[k] * walk.element_bytes;
       if (walk.mode != OperandWalk::Mode::gathered) continue;
       std::byte* buffer = buffers + walk.buffer * kBufferBytes;
-      // A pattern that repeats is still there from the last full tile.
-      const bool full = rows == grid_.tile_rows && columns == grid_.tile_columns;
-      if (!full || gathered[k] != bases[k]) {
+      // A pattern that repeats from row to row is still there from the tile before.
+      const bool repeats = walk.row_stride == 0 && columns == grid_.columns;
+      const bool held = gathered[k].base == bases[k] && gathered[k].rows >= rows;
+      if (!repeats || !held) {
         walk.gather(bases[k], buffer, rows, columns, walk.row_stride, walk.stride);
-        gathered[k] = full ? bases[k] : nullptr;
+        gathered[k] = {bases[k], rows};
       }
       bases[k] = buffer;
     }

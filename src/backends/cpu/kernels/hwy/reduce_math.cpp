@@ -24,37 +24,69 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 /// `step` takes an element in, `join` puts partial results together.
 struct Sum {
   static constexpr float kEmpty = 0;
-  static HWY_INLINE V step(V sum, V x) { return hn::Add(sum, x); }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class VN>
+  static HWY_INLINE VN step(VN sum, VN x) {
+    return hn::Add(sum, x);
+  }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return hn::Add(a, b);
+  }
 };
 struct SumSquare {
   static constexpr float kEmpty = 0;
-  static HWY_INLINE V step(V sum, V x) { return hn::MulAdd(x, x, sum); }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class VN>
+  static HWY_INLINE VN step(VN sum, VN x) {
+    return hn::MulAdd(x, x, sum);
+  }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return hn::Add(a, b);
+  }
 };
 struct SumAbs {
   static constexpr float kEmpty = 0;
-  static HWY_INLINE V step(V sum, V x) { return hn::Add(sum, hn::Abs(x)); }
-  static HWY_INLINE V join(V a, V b) { return hn::Add(a, b); }
+  template <class VN>
+  static HWY_INLINE VN step(VN sum, VN x) {
+    return hn::Add(sum, hn::Abs(x));
+  }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return hn::Add(a, b);
+  }
 };
 struct Max {  // NaN wins
   static constexpr float kEmpty = -kInfinity;
-  static HWY_INLINE V step(V best, V x) {
+  template <class VN>
+  static HWY_INLINE VN step(VN best, VN x) {
     return hn::IfThenElse(hn::IsNaN(best), best, hn::Max(best, x));
   }
-  static HWY_INLINE V join(V a, V b) { return step(a, b); }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return step(a, b);
+  }
 };
 struct Min {
   static constexpr float kEmpty = kInfinity;
-  static HWY_INLINE V step(V best, V x) {
+  template <class VN>
+  static HWY_INLINE VN step(VN best, VN x) {
     return hn::IfThenElse(hn::IsNaN(best), best, hn::Min(best, x));
   }
-  static HWY_INLINE V join(V a, V b) { return step(a, b); }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return step(a, b);
+  }
 };
 struct Prod {
   static constexpr float kEmpty = 1;
-  static HWY_INLINE V step(V product, V x) { return hn::Mul(product, x); }
-  static HWY_INLINE V join(V a, V b) { return hn::Mul(a, b); }
+  template <class VN>
+  static HWY_INLINE VN step(VN product, VN x) {
+    return hn::Mul(product, x);
+  }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return hn::Mul(a, b);
+  }
 };
 
 /// All lanes of a vector reduced to one number: each step joins lanes with their mirror images, so
@@ -128,14 +160,13 @@ HWY_INLINE void across_columns(const float* x, std::int64_t rows, std::int64_t s
 }
 
 /// One vector's width of columns: four rows at a time, so that they don't wait for each other.
-template <class F>
-HWY_INLINE void across_column(const float* x, std::int64_t rows, std::int64_t stride, float* sums,
-                              bool more) {
-  const D d;
-  V v0 = more ? hn::LoadU(d, sums) : hn::Set(d, F::kEmpty);
-  V v1 = hn::Set(d, F::kEmpty);
-  V v2 = v1;
-  V v3 = v1;
+template <class F, class DN>
+HWY_INLINE void across_column(DN d, const float* x, std::int64_t rows, std::int64_t stride,
+                              float* sums, bool more) {
+  auto v0 = more ? hn::LoadU(d, sums) : hn::Set(d, F::kEmpty);
+  auto v1 = hn::Set(d, F::kEmpty);
+  auto v2 = v1;
+  auto v3 = v1;
   std::int64_t r = 0;
   for (; r + 4 <= rows; r += 4, x += 4 * stride) {
     v0 = F::step(v0, hn::LoadU(d, x));
@@ -159,7 +190,14 @@ void across(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t
     across_columns<F, 4>(x + i, rows, stride, sums + i, more);
   }
   for (; i + lanes <= count; i += lanes) {
-    across_column<F>(x + i, rows, stride, sums + i, more);
+    across_column<F>(d, x + i, rows, stride, sums + i, more);
+  }
+  if constexpr (hn::MaxLanes(D()) == 16) {
+    const hn::Half<D> dh;
+    if (i + 8 <= count) {
+      across_column<F>(dh, x + i, rows, stride, sums + i, more);
+      i += 8;
+    }
   }
   if (i == count) return;
   const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));

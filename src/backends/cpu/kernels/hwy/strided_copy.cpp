@@ -35,8 +35,34 @@ inline void copy_run(const std::byte* from, std::byte* to, std::int64_t bytes) {
     std::memcpy(to, from, 8);
     bytes -= 8, from += 8, to += 8;
   }
+  if (bytes >= 4) {
+    std::memcpy(to, from, 4);
+    bytes -= 4, from += 4, to += 4;
+  }
   for (; bytes > 0; --bytes) {
     *to++ = *from++;
+  }
+}
+
+/// `count` runs of bytes at even distances; also of a size that is known to the compiler.
+template <std::size_t kBytes>
+void copy_runs(const std::byte* from, std::int64_t from_stride, std::byte* to,
+               std::int64_t to_stride, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::memcpy(to + i * to_stride, from + i * from_stride, kBytes);
+  }
+}
+void copy_runs(std::int64_t bytes, const std::byte* from, std::int64_t from_stride, std::byte* to,
+               std::int64_t to_stride, std::int64_t count) {
+  switch (bytes) {
+    case 32: return copy_runs<32>(from, from_stride, to, to_stride, count);
+    case 48: return copy_runs<48>(from, from_stride, to, to_stride, count);
+    case 64: return copy_runs<64>(from, from_stride, to, to_stride, count);
+    case 128: return copy_runs<128>(from, from_stride, to, to_stride, count);
+    default: break;
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    copy_run(from + i * from_stride, to + i * to_stride, bytes);
   }
 }
 
@@ -113,8 +139,15 @@ void StridedCopy::plan() {
   if (outer_.empty()) outer_.push_back({1, 1, 1});
   inner_ = outer_.back();
   outer_.pop_back();
-  mode_ = inner_.from == 1 && inner_.to == 1 ? Mode::runs : Mode::elements;
+  mode_ = inner_.from == 1 && inner_.to == 1 ? Mode::run : Mode::elements;
   std::int64_t step_bytes = element_bytes_;
+  constexpr std::int64_t kShortRun = 1024;
+  if (mode_ == Mode::run && !outer_.empty() && inner_.size * element_bytes_ <= kShortRun) {
+    mode_ = Mode::runs;
+    run_bytes_ = step_bytes = inner_.size * element_bytes_;
+    inner_ = outer_.back();
+    outer_.pop_back();
+  }
   if (mode_ == Mode::elements && inner_.to == 1 && element_bytes_ <= 8) {
     const auto dense = std::ranges::find(outer_, std::int64_t{1}, &CopyLoop::from);
     if (dense != outer_.end()) {
@@ -180,7 +213,11 @@ void StridedCopy::run_unit(const std::byte* from, std::byte* to, std::int64_t pi
   from += first * inner_.from * element_bytes_;
   to += first * inner_.to * element_bytes_;
   switch (mode_) {
-    case Mode::runs: copy_run(from, to, count * element_bytes_); break;
+    case Mode::run: copy_run(from, to, count * element_bytes_); break;
+    case Mode::runs:
+      copy_runs(run_bytes_, from, inner_.from * element_bytes_, to, inner_.to * element_bytes_,
+                count);
+      break;
     case Mode::squares: transpose_(from, inner_.from, to, across_.to, count, across_.size); break;
     case Mode::elements:
       copy_elements(element_bytes_, from, inner_.from, to, inner_.to, count);

@@ -34,7 +34,8 @@ class StridedCopy {
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  enum class Mode : std::uint8_t { nothing, runs, squares, elements };
+  /// One dense run, many of them, squares to transpose, or elements one by one.
+  enum class Mode : std::uint8_t { nothing, run, runs, squares, elements };
 
   void plan();
   void widen();
@@ -43,12 +44,13 @@ class StridedCopy {
 
   Mode mode_ = Mode::nothing;
   std::vector<CopyLoop> outer_;  // strides in bytes, outermost first
-  CopyLoop inner_;               // strides in elements; `to` is 1 unless Mode::elements
+  CopyLoop inner_;               // strides in elements
   CopyLoop across_;              // Mode::squares: the loop along which the source is dense
   TransposeFn transpose_ = nullptr;
   std::int64_t element_bytes_ = 1;
-  std::int64_t piece_ = 0;   // inner_'s steps that one unit of work covers
-  std::int64_t pieces_ = 1;  // per step of the outer loops
+  std::int64_t run_bytes_ = 0;  // Mode::runs: of what inner_ repeats
+  std::int64_t piece_ = 0;      // inner_'s steps that one unit of work covers
+  std::int64_t pieces_ = 1;     // per step of the outer loops
   std::int64_t units_ = 0;
   std::int64_t bytes_ = 0;
 };
