@@ -7,6 +7,7 @@
 #include "tilemesh/compiler/compile.hpp"
 #include "tilemesh/compiler/program_builder.hpp"
 #include "tilemesh/device/backend.hpp"
+#include "tilemesh/memory/allocator_adaptors.hpp"
 #include "tilemesh/mesh/mesh.hpp"
 #include "tilemesh/mesh/mesh_buffer.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
@@ -17,3 +18,4 @@
 #include "tilemesh/runtime/submit.hpp"
 #include "tilemesh/tensor/tensor.hpp"
 #include "tilemesh/tensor/transfer.hpp"
+#include "tilemesh/types/mesh_range.hpp"
