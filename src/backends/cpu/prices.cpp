@@ -11,7 +11,47 @@ constexpr double kLaunch = 0.5e-6;            // of any kernel
 constexpr double kFlopsPerLane = 13e9;        // two multiply-adds a cycle at some 3.3 GHz
 constexpr double kCoreBytesPerSecond = 25e9;  // read and written, from and to memory
 constexpr double kCacheSpeedUp = 2.5;
-constexpr double kUsualCacheBytes = 1 << 20;
+constexpr double kUsualCacheBytes = 4 << 20;
+
+/// Shares of the peak that implementations reach, as measured; the first whose text the name holds.
+struct Efficiency {
+  std::string_view part;
+  double share;
+};
+constexpr Efficiency kEfficiencies[] = {
+    {"patches", 0.5},    {"conv_transpose", 0.3}, {"conv_windows", 0.6}, {"jit_dw", 0.4},
+    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},     {"gemm:", 0.25},
+    {":jit", 0.88},      {"brg:", 0.85},          {"reference", 0.0003}};
+constexpr double kUsualEfficiency = 0.25;
+constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
+constexpr double kPlainPoolShare = 0.3;          // of a pool's speed in blocks
+
+double efficiency_of(std::string_view implementation) {
+  const auto* found = std::ranges::find_if(kEfficiencies, [&](const Efficiency& entry) {
+    return implementation.find(entry.part) != std::string_view::npos;
+  });
+  return found == std::end(kEfficiencies) ? kUsualEfficiency : found->share;
+}
+
+/// A gemm of few pixels is slow: what is left of its speed.
+double gemm_share(const Shape& output) {
+  constexpr double kEnoughPixels = 64;
+  const auto pixels = static_cast<double>(output.element_count() / (output[0] * output[1]));
+  return std::min(1.0, (pixels + 12) / kEnoughPixels);
+}
+
+/// How much more than the logical work a blocked layout does for the sake of its padding.
+double padding_factor(const OperandType& operand) {
+  const auto elements = static_cast<double>(operand.shape.element_count());
+  return elements == 0
+             ? 1
+             : static_cast<double>(operand.layout.element_count(operand.shape)) / elements;
+}
+
+/// Processors that split a 512-bit operation in two lose little with 256-bit ones, and pad less.
+double narrow_share(const TargetInfo& info) {
+  return info.processor.find("AMD") != std::string::npos ? 0.96 : 0.5;
+}
 
 double bytes_of(const OpCall& call) {
   std::int64_t sum = 0;
@@ -43,16 +83,27 @@ Isa isa_of_this_machine() {
 Prices::Prices(const TargetInfo& info)
     : flops_per_second_(kFlopsPerLane * isa_of(info).vector_floats *
                         std::max(1, info.threads_per_device)),
+      narrow_share_(isa_of(info).vector_floats > 8 ? narrow_share(info) : 1),
       bytes_per_second_(kCoreBytesPerSecond * std::max(1, info.threads_per_device)),
-      cache_bytes_(info.l2_cache_bytes > 0 ? static_cast<double>(info.l2_cache_bytes)
-                                           : kUsualCacheBytes) {}
+      cache_bytes_(std::max(kUsualCacheBytes, static_cast<double>(info.l3_cache_bytes) / 4)) {}
 
-double Prices::compute(double flops, double efficiency, const OpCall& call) const {
-  return kLaunch + std::max(flops / (flops_per_second_ * efficiency), bytes(bytes_of(call)));
+double Prices::weighted(double flops, std::string_view implementation, const OpCall& call) const {
+  double share = efficiency_of(implementation);
+  if (implementation.find("gemm:") != std::string_view::npos) {
+    const bool is_grouped = call.attributes.integer_or("group", 1) > 1;
+    share = is_grouped ? kGroupedGemmEfficiency : share * gemm_share(call.outputs[0].shape);
+  }
+  if (implementation.ends_with(":avx2")) {
+    share *= narrow_share_;
+  }
+  const double work = call.def->name == "matmul" ? flops : flops * padding_factor(call.inputs[1]);
+  return kLaunch + std::max(work / (flops_per_second_ * share), bytes(bytes_of(call)));
 }
 
 double Prices::pass(const OpCall& call) const {
-  return kLaunch + bytes(bytes_of(call));
+  const bool is_pool = call.def->name == "max_pool" || call.def->name == "average_pool";
+  const double share = is_pool && call.inputs[0].layout.is_rows() ? kPlainPoolShare : 1;
+  return kLaunch + bytes(bytes_of(call)) / share;
 }
 
 double Prices::bytes(double count) const {

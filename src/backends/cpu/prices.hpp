@@ -23,16 +23,17 @@ class Prices {
  public:
   explicit Prices(const TargetInfo& info);
 
-  /// A conv, conv_transpose or matmul by an implementation that reaches `efficiency` of the peak,
-  /// reading and writing meanwhile.
-  double compute(double flops, double efficiency, const OpCall& call) const;
+  /// A conv, conv_transpose or matmul of so many operations by the implementation of that name, in
+  /// the layouts of the call.
+  double weighted(double flops, std::string_view implementation, const OpCall& call) const;
   /// A pass over all operands of a call.
   double pass(const OpCall& call) const;
-  /// Reading and writing so many bytes, which lie in the second-level cache if they fit.
+  /// Reading and writing so many bytes, as far as they fit from a cache.
   double bytes(double count) const;
 
  private:
   double flops_per_second_;  // of all threads of a device
+  double narrow_share_;      // what kernels of half the vector width reach of the others' speed
   double bytes_per_second_;
   double cache_bytes_;
 };

@@ -1,10 +1,10 @@
 #include "backends/cpu/target.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <utility>
 
+#include "backends/cpu/follow_rules.hpp"
 #include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/hwy/offers.hpp"
@@ -14,101 +14,10 @@
 namespace tilemesh::cpu {
 namespace {
 
-/// Ops whose output lies as their input does.
-constexpr std::array<std::string_view, 15> kFollowers = {"average_pool",
-                                                         "batch_normalization",
-                                                         "cast",
-                                                         "equal",
-                                                         "global_average_pool",
-                                                         "global_max_pool",
-                                                         "greater",
-                                                         "greater_or_equal",
-                                                         "less",
-                                                         "less_or_equal",
-                                                         "lrn",
-                                                         "map",
-                                                         "max_pool",
-                                                         "resize",
-                                                         "where"};
-
-/// Ops that move parts of images, which stay in blocks as long as no block is cut.
-constexpr std::array<std::string_view, 4> kMovers = {"concat", "pad", "slice", "split"};
-
-/// Shares of the peak that implementations reach, as measured; the first whose text the name holds.
-struct Efficiency {
-  std::string_view part;
-  double share;
-};
-constexpr Efficiency kEfficiencies[] = {
-    {"patches", 0.5},    {"conv_transpose", 0.3}, {"jit_dw", 0.4},
-    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},
-    {"gemm:", 0.25},     {":jit", 0.88},          {"brg:", 0.85},
-};
-constexpr double kUsualEfficiency = 0.25;
-constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
 constexpr std::string_view kReferenceName = "reference";
-constexpr double kReferenceEfficiency = 0.0003;
-
-double efficiency_of(std::string_view implementation) {
-  const auto* found = std::ranges::find_if(kEfficiencies, [&](const Efficiency& entry) {
-    return implementation.find(entry.part) != std::string_view::npos;
-  });
-  return found == std::end(kEfficiencies) ? kUsualEfficiency : found->share;
-}
-
-/// A gemm of few pixels is slow: what is left of its speed.
-double gemm_share(const Shape& output) {
-  constexpr double kEnoughPixels = 64;
-  const auto pixels = static_cast<double>(output.element_count() / (output[0] * output[1]));
-  return std::min(1.0, (pixels + 12) / kEnoughPixels);
-}
 
 bool is_convolution(std::string_view op) {
   return op == "conv" || op == "conv_transpose";
-}
-
-bool is_mover(const OpDef& op) {
-  return std::ranges::find(kMovers, op.name) != kMovers.end();
-}
-
-/// True if no block is cut: each blocked dim is the same in all images, or whole blocks in each.
-bool keeps_blocks(const OpCall& call, const Layout& layout) {
-  const Shape& first = call.inputs[0].shape;
-  for (int dim = 0; dim < first.rank(); ++dim) {
-    const std::int64_t block = layout.block_of(dim);
-    bool is_same = true;
-    bool is_whole = true;
-    for (const auto* operands : {&call.inputs, &call.outputs}) {
-      for (const OperandType& type : *operands) {
-        if (type.present && type.shape.rank() == first.rank()) {
-          is_same = is_same && type.shape[dim] == first[dim];
-          is_whole = is_whole && type.shape[dim] % block == 0;
-        }
-      }
-    }
-    if (!is_same && !is_whole) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool is_follower(const OpDef& op) {
-  return is_mover(op) || op.scalar_fn >= 0 ||
-         std::ranges::find(kFollowers, op.name) != kFollowers.end();
-}
-
-/// How much more than the logical work a blocked layout does for the sake of its padding.
-double padding_factor(const OperandType& operand) {
-  const auto elements = static_cast<double>(operand.shape.element_count());
-  return elements == 0
-             ? 1
-             : static_cast<double>(operand.layout.element_count(operand.shape)) / elements;
-}
-
-/// Processors that split a 512-bit operation in two lose little with 256-bit ones, and pad less.
-double narrow_share(const TargetInfo& info) {
-  return info.processor.find("AMD") != std::string::npos ? 0.96 : 0.5;
 }
 
 bool has_zero_size(const OpCall& call) {
@@ -124,7 +33,6 @@ class CpuTarget final : public Target {
       : info_(std::move(info)),
         prices_(info_),
         isa_(isa_of(info_)),
-        narrow_share_(narrow_share(info_)),
         is_this_machine_(isa_ == isa_of_this_machine()) {}
 
   const TargetInfo& info() const override { return info_; }
@@ -215,7 +123,7 @@ class CpuTarget final : public Target {
     }
     if (onednn::flops_of(call) > 0) {  // whatever its kernel is, it isn't a good one
       return candidate_of(rows, "rows",
-                          prices_.compute(onednn::flops_of(call), kReferenceEfficiency, rows));
+                          prices_.weighted(onednn::flops_of(call), kReferenceName, rows));
     }
     return candidate_of(
         rows, accepting(rows).value_or(is_this_machine_ ? std::string(kReferenceName) : "rows"),
@@ -243,18 +151,6 @@ class CpuTarget final : public Target {
     return list;
   }
 
-  double convolution_seconds(const OpCall& call, std::string_view implementation) const {
-    double share = efficiency_of(implementation);
-    const bool is_grouped = call.attributes.integer_or("group", 1) > 1;
-    if (implementation.find("gemm:") != std::string_view::npos) {
-      share = is_grouped ? kGroupedGemmEfficiency : share * gemm_share(call.outputs[0].shape);
-    }
-    if (isa_.vector_floats > 8 && implementation.ends_with(":avx2")) {
-      share *= narrow_share_;
-    }
-    return prices_.compute(onednn::flops_of(call) * padding_factor(call.inputs[1]), share, call);
-  }
-
   void add_convolutions(const OpCall& call, std::vector<Candidate>& found) const {
     for (const ImageLayouts& layouts : image_layouts(call)) {
       OpCall laid_out = call;
@@ -267,15 +163,15 @@ class CpuTarget final : public Target {
       }
       if (const auto choice = choose_weights(laid_out)) {
         laid_out.inputs[1].layout = choice->layout;
-        found.push_back(candidate_of(laid_out, choice->implementation,
-                                     convolution_seconds(laid_out, choice->implementation)));
+        found.push_back(candidate_of(
+            laid_out, choice->implementation,
+            prices_.weighted(onednn::flops_of(call), choice->implementation, laid_out)));
       }
     }
   }
 
   /// Our own kernels, which read rows and take any epilogue.
   void add_own_convolution(const OpCall& call, std::vector<Candidate>& found) const {
-    constexpr double kShare = 0.6;  // of the peak
     OpCall rows = call;
     for (auto* operands : {&rows.inputs, &rows.outputs}) {
       for (OperandType& type : *operands) {
@@ -283,8 +179,9 @@ class CpuTarget final : public Target {
       }
     }
     if (highway::offer_conv_windows(rows, {.threads = info_.threads_per_device}).kernel) {
-      found.push_back(candidate_of(rows, "highway:conv_windows",
-                                   prices_.compute(onednn::flops_of(call), kShare, rows)));
+      constexpr std::string_view kName = "highway:conv_windows";
+      found.push_back(candidate_of(rows, std::string(kName),
+                                   prices_.weighted(onednn::flops_of(call), kName, rows)));
     }
   }
 
@@ -300,7 +197,7 @@ class CpuTarget final : public Target {
     if (onednn::why_not_fused(rows, is_this_machine_).empty()) {
       found.push_back(candidate_of(
           rows, "onednn:matmul",
-          prices_.compute(flops, efficiency_of("brg:"), rows) + prices_.bytes(packing)));
+          prices_.weighted(flops, "onednn:matmul:brg:", rows) + prices_.bytes(packing)));
     }
     const bool is_constant = constant_inputs.size() > 1 && constant_inputs[1];
     if (!is_constant) {
@@ -310,7 +207,7 @@ class CpuTarget final : public Target {
       OpCall packed = rows;
       packed.inputs[1].layout = choice->layout;
       found.push_back(candidate_of(packed, choice->implementation,
-                                   prices_.compute(flops, efficiency_of("brg:"), rows)));
+                                   prices_.weighted(flops, "onednn:matmul:brg:", rows)));
     }
   }
 
@@ -325,7 +222,7 @@ class CpuTarget final : public Target {
         continue;
       }
       tried.push_back(layout);
-      if (is_mover(*call.def) && !keeps_blocks(call, layout)) {
+      if (!can_follow(call, layout)) {
         continue;
       }
       OpCall laid_out = call;
@@ -341,15 +238,6 @@ class CpuTarget final : public Target {
         found.push_back(candidate_of(laid_out, std::move(*name), prices_.pass(laid_out)));
       }
     }
-  }
-
-  /// Operands that broadcast stay as they are.
-  static bool lies_like_output(const OpCall& call, std::size_t input) {
-    const OperandType& type = call.inputs[input];
-    if (!type.present || type.shape.rank() != call.outputs[0].shape.rank()) {
-      return false;
-    }
-    return type.shape == call.outputs[0].shape || input == 0 || call.def->name == "concat";
   }
 
   /// The kernel other than the reference that takes the call; nullopt if there is none.
@@ -398,7 +286,6 @@ class CpuTarget final : public Target {
   TargetInfo info_;
   Prices prices_;
   Isa isa_;
-  double narrow_share_;  // what kernels of half the vector width reach of the others' speed
   bool is_this_machine_;
 };
 

@@ -7,7 +7,6 @@
 #include "backends/cpu/kernels/dnnl/matmul.hpp"
 #include "backends/cpu/kernels/dnnl/norm.hpp"
 #include "backends/cpu/kernels/dnnl/pool.hpp"
-#include "backends/cpu/kernels/dnnl/resize.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -18,15 +17,9 @@ constexpr OpKernel kKernels[] = {
     {"conv", {"onednn:conv", offer_with<make_conv>}},
     {"conv_transpose", {"onednn:conv_transpose", offer_with<make_conv_transpose>}},
     {"convert", {"onednn:reorder", offer_with<make_convert>}},
-    {"global_average_pool", {"onednn:pool", offer_with<make_global_average_pool>}},
-    {"global_max_pool", {"onednn:pool", offer_with<make_global_max_pool>}},
-    {"layer_normalization", {"onednn:layer_normalization", offer_with<make_layer_normalization>}},
-    {"log_softmax", {"onednn:log_softmax", offer_with<make_log_softmax>}},
     {"lrn", {"onednn:lrn", offer_with<make_lrn>}},
     {"matmul", {"onednn:matmul", offer_with<make_matmul>}},
     {"max_pool", {"onednn:pool", offer_with<make_max_pool>}},
-    {"resize", {"onednn:resize", offer_with<make_resize>}},
-    {"softmax", {"onednn:softmax", offer_with<make_softmax>}},
 };
 
 /// The ops that compute with weights and take an epilogue.

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "tilemesh/base/math.hpp"
-
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
 
 namespace tilemesh::cpu::onednn {
@@ -24,79 +22,12 @@ int threads_of(const OpCall& call, const KernelContext& context) {
   return threads_for(elements / kElementsPerSecond, context.threads);
 }
 
-int axis_of(const OpCall& call, std::int64_t fallback) {
-  const std::int64_t axis = call.attributes.integer_or("axis", fallback);
-  return narrow<int>(axis < 0 ? axis + call.inputs[0].shape.rank() : axis);
-}
-
 dnnl::memory::desc vector_desc(const OperandType& operand) {
   require(operand.layout.is_rows(), "a parameter that isn't in rows");
   return describe(operand.dtype, Shape{operand.shape.element_count()}, Layout::rows());
 }
 
-template <class Softmax>
-std::unique_ptr<Kernel> softmax_kernel(const OpCall& call, const KernelContext& context,
-                                       std::string_view name) {
-  check_f32(call);
-  require(call.inputs[0].layout == call.outputs[0].layout, "input and output lie differently");
-  const int threads = threads_of(call, context);
-  const ThreadLimit limit(threads);
-  const typename Softmax::desc desc(dnnl::prop_kind::forward_inference, describe(call.inputs[0]),
-                                    axis_of(call, -1));
-  const typename Softmax::primitive_desc primitive(desc, attributes_with(), cpu_engine());
-  refuse_reference(primitive);
-  return unary_kernel<Softmax>(primitive, name, threads, context);
-}
-
 }  // namespace
-
-std::unique_ptr<Kernel> make_softmax(const OpCall& call, const KernelContext& context) {
-  return softmax_kernel<dnnl::softmax_forward>(call, context, "softmax");
-}
-
-std::unique_ptr<Kernel> make_log_softmax(const OpCall& call, const KernelContext& context) {
-  return softmax_kernel<dnnl::logsoftmax_forward>(call, context, "log_softmax");
-}
-
-std::unique_ptr<Kernel> make_layer_normalization(const OpCall& call, const KernelContext& context) {
-  using dnnl::normalization_flags;
-  check_f32(call);
-  const OperandType& input = call.inputs[0];
-  require(input.layout.is_rows() && call.outputs[0].layout.is_rows(), "operands not in rows");
-  for (std::size_t i = 1; i < call.outputs.size(); ++i) {
-    require(!call.outputs[i].present, "mean and deviation are wanted");
-  }
-  std::int64_t rows = 1;
-  for (int dim = 0; dim < axis_of(call, -1); ++dim) {
-    rows *= input.shape[dim];
-  }
-  require(input.shape.element_count() > 0, "a dim has size zero");
-  const Shape folded{rows, input.shape.element_count() / rows};
-  const bool has_shift = call.inputs.size() > 2 && call.inputs[2].present;
-  for (std::size_t i = 1; i < (has_shift ? 3U : 2U); ++i) {
-    require(call.inputs[i].shape.element_count() == folded[1], "a parameter that broadcasts");
-  }
-  const int threads = threads_of(call, context);
-  const ThreadLimit limit(threads);
-  const auto flags = has_shift ? normalization_flags::use_scale | normalization_flags::use_shift
-                               : normalization_flags::use_scale;
-  const dnnl::layer_normalization_forward::desc desc(
-      dnnl::prop_kind::forward_inference, describe(DType::f32, folded, Layout::rows()),
-      static_cast<float>(call.attributes.number_or("epsilon", 1e-5)), flags);
-  const dnnl::layer_normalization_forward::primitive_desc primitive(desc, attributes_with(),
-                                                                    cpu_engine());
-  refuse_reference(primitive);
-  KernelBuilder builder(threads, context.threads);
-  std::vector<KernelBuilder::Argument> arguments{
-      {DNNL_ARG_SRC, builder.operand(0, primitive.src_desc())},
-      {DNNL_ARG_SCALE, builder.operand(1, vector_desc(call.inputs[1]))},
-      {DNNL_ARG_DST, builder.operand(call.inputs.size(), primitive.dst_desc())}};
-  if (has_shift) {
-    arguments.push_back({DNNL_ARG_SHIFT, builder.operand(2, vector_desc(call.inputs[2]))});
-  }
-  builder.add(dnnl::layer_normalization_forward(primitive), primitive, std::move(arguments));
-  return builder.finish(fmt::format("onednn:layer_normalization:{}", implementation_of(primitive)));
-}
 
 std::unique_ptr<Kernel> make_batch_normalization(const OpCall& call, const KernelContext& context) {
   using dnnl::normalization_flags;

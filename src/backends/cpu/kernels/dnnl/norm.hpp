@@ -4,10 +4,6 @@
 
 namespace tilemesh::cpu::onednn {
 
-std::unique_ptr<Kernel> make_softmax(const OpCall& call, const KernelContext& context);
-std::unique_ptr<Kernel> make_log_softmax(const OpCall& call, const KernelContext& context);
-/// Without the optional outputs.
-std::unique_ptr<Kernel> make_layer_normalization(const OpCall& call, const KernelContext& context);
 std::unique_ptr<Kernel> make_batch_normalization(const OpCall& call, const KernelContext& context);
 std::unique_ptr<Kernel> make_lrn(const OpCall& call, const KernelContext& context);
 

@@ -1,5 +1,3 @@
-#include <limits>
-
 #include "backends/cpu/kernels/kernel_testing.hpp"
 
 namespace tilemesh::cpu {
@@ -15,50 +13,6 @@ void check(const OpCall& call) {
   Fixture fixture(call);
   fixture.run(*offer.kernel);
   fixture.expect_reference(1e-4F, 1e-5F);
-}
-
-TEST(OnednnSoftmax, LastAxisAndRefusalOfOthers) {
-  for (const char* op : {"softmax", "log_softmax"}) {
-    for (const Shape& shape : {Shape{7}, Shape{3, 17}, Shape{2, 5, 31}, Shape{1, 1}}) {
-      for (std::int64_t axis = 0; axis < shape.rank(); ++axis) {
-        const OpCall call = make_call(op, {{"axis", axis}}, {operand(shape)});
-        if (axis == shape.rank() - 1 || offer_of(call, "onednn").kernel) {
-          check(call);
-        }
-      }
-    }
-  }
-}
-
-TEST(OnednnSoftmax, KeepsThePaddingZero) {
-  const Layout blocked = Layout::blocked(1, 16);
-  const OpCall call =
-      make_call("softmax", {{"axis", std::int64_t{1}}}, {operand({2, 17, 3, 5}, blocked)}, blocked);
-  const KernelOffer offer = offer_of(call, "onednn");
-  if (offer.kernel) {
-    check(call);
-  } else {
-    EXPECT_FALSE(offer.refusal.empty());
-  }
-}
-
-TEST(OnednnSoftmax, LargeNumbers) {
-  const OpCall call = make_call("softmax", {{"axis", std::int64_t{1}}}, {operand({1, 5})});
-  Fixture fixture(call);
-  fixture.set_input(0, {1e30F, -1e30F, 1e30F, 0, -std::numeric_limits<float>::infinity()});
-  fixture.run(*offer_of(call, "onednn").kernel);
-  fixture.expect_reference(1e-5F, 1e-6F);
-}
-
-TEST(OnednnLayerNorm, LastDims) {
-  for (const std::int64_t axis : {1, 2}) {
-    const Shape input{3, 7, 31};
-    const Shape parameter = axis == 2 ? Shape{31} : Shape{7, 31};
-    const Attributes attributes{{"axis", axis}, {"epsilon", 1e-5}};
-    check(make_call("layer_normalization", attributes,
-                    {operand(input), operand(parameter), operand(parameter)}));
-    check(make_call("layer_normalization", attributes, {operand(input), operand(parameter)}));
-  }
 }
 
 TEST(OnednnBatchNorm, Images) {

@@ -52,13 +52,6 @@ Window window_of(const OpCall& call) {
   return onednn::window_of(call.attributes, call.attributes.integers("kernel"));
 }
 
-Window whole_image(const OpCall& call) {
-  dnnl::memory::dims kernel = dims_of(call.inputs[0].shape);
-  require(kernel.size() > 2, "no spatial dims");
-  kernel.erase(kernel.begin(), kernel.begin() + 2);
-  return onednn::window_of({}, kernel);
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_max_pool(const OpCall& call, const KernelContext& context) {
@@ -76,14 +69,6 @@ std::unique_ptr<Kernel> make_average_pool(const OpCall& call, const KernelContex
                    include_pads ? algorithm::pooling_avg_include_padding
                                 : algorithm::pooling_avg_exclude_padding,
                    window);
-}
-
-std::unique_ptr<Kernel> make_global_max_pool(const OpCall& call, const KernelContext& context) {
-  return make_pool(call, context, algorithm::pooling_max, whole_image(call));
-}
-
-std::unique_ptr<Kernel> make_global_average_pool(const OpCall& call, const KernelContext& context) {
-  return make_pool(call, context, algorithm::pooling_avg_exclude_padding, whole_image(call));
 }
 
 }  // namespace tilemesh::cpu::onednn

@@ -6,7 +6,5 @@ namespace tilemesh::cpu::onednn {
 
 std::unique_ptr<Kernel> make_max_pool(const OpCall& call, const KernelContext& context);
 std::unique_ptr<Kernel> make_average_pool(const OpCall& call, const KernelContext& context);
-std::unique_ptr<Kernel> make_global_max_pool(const OpCall& call, const KernelContext& context);
-std::unique_ptr<Kernel> make_global_average_pool(const OpCall& call, const KernelContext& context);
 
 }  // namespace tilemesh::cpu::onednn

@@ -46,13 +46,19 @@ TEST(OnednnPool, AverageWithPadsThatCount) {
   }
 }
 
-TEST(OnednnPool, Global) {
-  for (const char* op : {"global_average_pool", "global_max_pool"}) {
-    for (const Layout& layout : kLayouts) {
-      check(op, {}, {2, 19, 7, 11}, layout);
-      check(op, {}, {1, 16, 1, 1}, layout);
-    }
+TEST(OnednnPool, WholeImage) {
+  const Attributes attributes{{"kernel", Integers{7, 11}}};
+  for (const Layout& layout : kLayouts) {
+    check("max_pool", attributes, {2, 32, 7, 11}, layout);
   }
+  // One pixel in rows is the same memory as one in blocks.
+  const OpCall call = make_call("average_pool", attributes,
+                                {operand({1, 32, 7, 11}, Layout::blocked(1, 16))}, Layout::rows());
+  KernelOffer offer = offer_of(call, "onednn");
+  ASSERT_TRUE(offer.kernel) << offer.refusal;
+  Fixture fixture(call);
+  fixture.run(*offer.kernel);
+  fixture.expect_reference(1e-5F, 1e-6F);
 }
 
 TEST(OnednnPool, OneDim) {
