@@ -109,7 +109,8 @@ Event EventSource::event() const {
 
 void EventSource::complete(const Status& status) const {
   TILEMESH_CHECK(state_ != nullptr, "a moved-from event source completes");
-  state_->complete(status);
+  const std::shared_ptr<detail::EventState> state = state_;  // who waits may destroy this source
+  state->complete(status);
 }
 
 }  // namespace tilemesh

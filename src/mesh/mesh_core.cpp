@@ -246,6 +246,19 @@ void MeshCore::drain(const MeshView& view) {
   for (MeshQueue* queue : all_queues(view)) {
     queue->finish();
   }
+  // An event is seen complete before its callbacks have run, so these are waited for as well.
+  std::vector<Event> marks;
+  {
+    const std::lock_guard lock(frees_mutex_);
+    for (const PendingFree& free : frees_) {
+      if (free.view == &view) {
+        marks.push_back(free.after);
+      }
+    }
+  }
+  for (const Event& mark : marks) {
+    mark.wait();
+  }
   free_what_is_due();
 }
 
