@@ -49,15 +49,15 @@ TEST(CpuDevice, ClosingFailsWhatHasNotBegunAndWhatComesLater) {
 TEST(CpuDevice, ClosingWaitsForTheRunningCommand) {
   auto devices = open(1);
   const auto queue = devices[0]->create_queue();
-  std::promise<void> begun;
+  const EventSource begun;
   std::promise<void> gate;
   bool ended = false;
   const Event running = enqueue(*queue, [&] {
-    begun.set_value();
+    begun.complete({});
     gate.get_future().wait();
     ended = true;
   });
-  begun.get_future().wait();
+  begun.event().wait();
   std::thread opener([&] { gate.set_value(); });
   devices.clear();
   EXPECT_TRUE(ended);

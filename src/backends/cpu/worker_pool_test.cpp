@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tilemesh/device/event.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 #include "backends/cpu/machine.hpp"
@@ -45,14 +46,17 @@ TEST(RingQueue, KeepsTheOrderAcrossGrowthAndWrapping) {
 
 TEST(WorkerPool, RunsOnWorkersWithTheirThreadsSet) {
   const WorkerPool pool({.workers = 1, .threads_per_worker = 3});
-  std::promise<bool> on_worker;
-  std::promise<int> threads;
+  const EventSource ran;
+  bool on_worker = false;
+  int threads = 0;
   pool.list()->schedule(std::make_shared<Task>([&] {
-    on_worker.set_value(detail::on_worker_thread() && pool.is_this_thread());
-    threads.set_value(omp_threads());
+    on_worker = detail::on_worker_thread() && pool.is_this_thread();
+    threads = omp_threads();
+    ran.complete({});
   }));
-  EXPECT_TRUE(on_worker.get_future().get());
-  EXPECT_EQ(threads.get_future().get(), 3);
+  ran.event().wait();
+  EXPECT_TRUE(on_worker);
+  EXPECT_EQ(threads, 3);
   EXPECT_FALSE(detail::on_worker_thread());
   EXPECT_FALSE(pool.is_this_thread());
 }
@@ -61,31 +65,31 @@ TEST(WorkerPool, WakesSleepersWithAndWithoutSpinning) {
   for (const auto spin : {std::chrono::nanoseconds(0), std::chrono::nanoseconds(1000000)}) {
     const WorkerPool pool({.workers = 2, .spin = spin});
     for (int i = 0; i < 200; ++i) {
-      std::promise<void> ran;
-      pool.list()->schedule(std::make_shared<Task>([&] { ran.set_value(); }));
-      ran.get_future().wait();
+      const EventSource ran;
+      pool.list()->schedule(std::make_shared<Task>([&] { ran.complete({}); }));
+      ran.event().wait();
     }
   }
 }
 
 TEST(WorkerPool, WorkIsListedOnceAtATime) {
   std::promise<void> gate;
-  std::promise<void> begun;
+  const EventSource begun;
   std::atomic<int> runs = 0;
   {
     const WorkerPool pool({.workers = 1});
     pool.list()->schedule(std::make_shared<Task>([&] {
-      begun.set_value();
+      begun.complete({});
       gate.get_future().wait();
     }));
-    begun.get_future().wait();
+    begun.event().wait();
     const auto counted = std::make_shared<Task>([&] { ++runs; });
     pool.list()->schedule(counted);
     pool.list()->schedule(counted);
-    std::promise<void> last;
-    pool.list()->schedule(std::make_shared<Task>([&] { last.set_value(); }));
+    const EventSource last;
+    pool.list()->schedule(std::make_shared<Task>([&] { last.complete({}); }));
     gate.set_value();
-    last.get_future().wait();
+    last.event().wait();
   }
   EXPECT_EQ(runs.load(), 1);
 }
@@ -95,16 +99,16 @@ TEST(WorkerPool, MayEndOnItsOwnWorker) {
     auto pool = std::make_shared<WorkerPool>(WorkerPoolOptions{.workers = 2});
     const auto list = pool->list();
     std::promise<void> handed_over;
-    std::promise<void> ended;
+    const EventSource ended;
     list->schedule(std::make_shared<Task>(
         [held = pool, gate = handed_over.get_future().share(), &ended]() mutable {
           gate.wait();
           held.reset();
-          ended.set_value();
+          ended.complete({});
         }));
     pool.reset();
     handed_over.set_value();
-    ended.get_future().wait();
+    ended.event().wait();
   }
 }
 

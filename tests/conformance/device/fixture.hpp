@@ -53,8 +53,8 @@ class DeviceConformance : public testing::TestWithParam<Variant> {
   Device& device(int index = 0) { return *devices_.at(static_cast<std::size_t>(index)); }
   Device& last_device() { return *devices_.back(); }
 
-  static Event enqueue(DeviceQueue& queue, CommandWork work,
-                       std::vector<Event> after = {}, std::string label = {}) {
+  static Event enqueue(DeviceQueue& queue, CommandWork work, std::vector<Event> after = {},
+                       std::string label = {}) {
     Command command{.work = std::move(work), .after = std::move(after), .label = std::move(label)};
     const Event done = command.done.event();
     queue.enqueue(std::move(command));

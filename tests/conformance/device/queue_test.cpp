@@ -1,5 +1,4 @@
 #include <atomic>
-#include <future>
 #include <thread>
 
 #include "fixture.hpp"
@@ -112,13 +111,13 @@ TEST_P(QueueConformance, AWaitInsideACommandThrowsInsteadOfHanging) {
 TEST_P(QueueConformance, ACallbackMayEnqueue) {
   const auto queue = device().create_queue();
   const EventSource gate;
-  std::promise<void> reached;
+  const EventSource reached;
   enqueue(*queue, MarkCommand{}, {gate.event()}).then([&](const Status& status) {
     EXPECT_TRUE(status.ok());
-    enqueue_host(*queue, [&] { reached.set_value(); });
+    enqueue_host(*queue, [&] { reached.complete({}); });
   });
   gate.complete({});
-  reached.get_future().wait();
+  reached.event().wait();
 }
 
 TEST_P(QueueConformance, HelpRunsAtMostOneCommandAndKeepsTheOrder) {
