@@ -12,6 +12,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "codec.hpp"
 #include "header.hpp"
 #include "sample.hpp"
 
@@ -139,6 +140,23 @@ TEST_F(BinaryFile, NamesWhatCantBeRead) {
   write(path("text.tmb"), std::as_bytes(std::span(text)));
   EXPECT_THAT(error_of([&] { Binary::load(path("text.tmb")); }).what(),
               HasSubstr("not a tilemesh binary"));
+}
+
+TEST_F(BinaryFile, ConstantsMayLieBeyond4GiB) {
+  constexpr std::uint64_t kFar = (std::uint64_t{1} << 32) + 4096;
+  Program program = sample_program();
+  program.constants[1].offset = kFar;
+  const std::vector<std::byte> table = encode_table({program}, {}, {});
+  const FileHeader header = make_header(table, kFar + 32);
+  std::vector<std::byte> file(kHeaderBytes + table.size());
+  std::ranges::copy(to_bytes(header), file.begin());
+  std::ranges::copy(table, file.begin() + kHeaderBytes);
+  write(path("large.tmb"), file);
+  // The rest is a hole: it takes no room on the disk, and reads as zeros.
+  std::filesystem::resize_file(path("large.tmb"), header.constants_offset + kFar + 32);
+  const Binary binary = Binary::load(path("large.tmb"));
+  EXPECT_EQ(binary.program().constant(1).size(), 32U);
+  EXPECT_EQ(binary.program().constant(1)[31], std::byte{0});
 }
 
 TEST(Binary, ANewerMajorVersionNamesBoth) {
