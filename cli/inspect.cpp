@@ -159,12 +159,15 @@ void print_arguments(const Program& program) {
   print("\n" + table.to_string());
 }
 
+/// Two lines an op: what it does, and below it how, and its name in the model.
 void print_ops(const Program& program) {
-  Table table({"#", "op", "name", "operands", "implementation"});
+  Table table({"#", "op", "operands"});
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
-    table.add({fmt::format("{}", i), op_text(op), op.name, operands_text(program, op),
-               op.implementation});
+    table.add({fmt::format("{}", i), op_text(op), operands_text(program, op)});
+    if (!op.implementation.empty() || !op.name.empty()) {
+      table.add({"", op.implementation.empty() ? "" : "by " + op.implementation, op.name});
+    }
   }
   if (!table.empty()) {
     print("\n" + table.to_string());

@@ -19,20 +19,26 @@ bool continues_code_point(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
 
-std::string cut(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width) {
-    return text;
-  }
+/// The first `columns` columns of a text, in bytes.
+std::size_t bytes_of(const std::string& text, std::size_t columns) {
   std::size_t end = 0;
-  std::size_t columns = 0;
-  while (end < text.size()) {
-    columns += continues_code_point(text[end]) ? 0U : 1U;
-    if (columns > width - 3) {
-      break;
-    }
+  while (end < text.size() && (columns > 0 || continues_code_point(text[end]))) {
+    columns -= continues_code_point(text[end]) ? 0U : 1U;
     ++end;
   }
-  return text.substr(0, end) + "...";
+  return end;
+}
+
+/// Cut in the middle: both ends of a name, the first input and the output of an op tell most.
+std::string cut(const std::string& text, std::size_t width) {
+  const std::size_t full = display_width(text);
+  if (full <= width) {
+    return text;
+  }
+  const std::size_t kept = width - 3;
+  const std::size_t tail = kept / 2;
+  return text.substr(0, bytes_of(text, kept - tail)) + "..." +
+         text.substr(bytes_of(text, full - tail));
 }
 
 bool is_number(const std::string& text) {

@@ -7,7 +7,7 @@
 namespace tilemesh::cli {
 
 /// Aligned columns of text. Numbers are aligned right; a column that would make a line longer than
-/// 100 columns is cut with "...", widest first.
+/// 100 columns is cut in its middle with "...", widest first.
 class Table {
  public:
   explicit Table(std::vector<std::string> header);
