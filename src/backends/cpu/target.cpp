@@ -172,16 +172,18 @@ class CpuTarget final : public Target {
 
   /// Our own kernels, which read rows and take any epilogue.
   void add_own_convolution(const OpCall& call, std::vector<Candidate>& found) const {
-    OpCall rows = call;
-    for (auto* operands : {&rows.inputs, &rows.outputs}) {
-      for (OperandType& type : *operands) {
-        type.layout = Layout::rows();
-      }
+    constexpr std::string_view kName = "highway:conv_windows";
+    OpCall own = call;
+    for (OperandType& input : own.inputs) {
+      input.layout = Layout::rows();
     }
-    if (highway::offer_conv_windows(rows, {.threads = info_.threads_per_device}).kernel) {
-      constexpr std::string_view kName = "highway:conv_windows";
-      found.push_back(candidate_of(rows, std::string(kName),
-                                   prices_.weighted(onednn::flops_of(call), kName, rows)));
+    for (const Layout& layout :
+         {Layout::rows(), Layout::channels_last(call.outputs[0].shape.rank())}) {
+      own.outputs[0].layout = layout;
+      if (highway::offer_conv_windows(own, {.threads = info_.threads_per_device}).kernel) {
+        found.push_back(candidate_of(own, std::string(kName),
+                                     prices_.weighted(onednn::flops_of(call), kName, own)));
+      }
     }
   }
 

@@ -18,11 +18,14 @@ const std::vector<Range> kOnes = {Range{.low = -1, .high = 1}};
 TEST(ConvWindows, ShortTimeTransforms) {
   for (const std::int64_t stride : {1, 3, 128}) {
     const Attributes attributes = {{"strides", Integers{stride}}};
-    expect_like_reference(call_of("conv", {rows({1, 1, 640}), rows({258, 1, 256})}, attributes),
-                          kOnes, kTolerance);
-    expect_like_reference(
-        call_of("conv", {rows({3, 1, 77}), rows({5, 1, 17}), rows({5})}, attributes), kOnes,
-        kTolerance);
+    for (const Layout& layout : {Layout::rows(), Layout::channels_last(3)}) {
+      expect_like_reference(
+          call_of("conv", {rows({1, 1, 640}), rows({258, 1, 256})}, attributes, layout), kOnes,
+          kTolerance);
+      expect_like_reference(
+          call_of("conv", {rows({3, 1, 77}), rows({5, 1, 17}), rows({5})}, attributes, layout),
+          kOnes, kTolerance);
+    }
   }
   expect_like_reference(call_of("conv", {rows({1, 1, 4000}), rows({67, 1, 400})}), kOnes,
                         kTolerance);
