@@ -19,11 +19,12 @@ struct Efficiency {
   double share;
 };
 constexpr Efficiency kEfficiencies[] = {
-    {"patches", 0.5},    {"conv_transpose", 0.3}, {"conv_windows", 0.6}, {"jit_dw", 0.4},
-    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},     {"gemm:", 0.25},
+    {"patches", 0.5},    {"conv_transpose", 0.3}, {"conv_windows", 0.45}, {"jit_dw", 0.4},
+    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},      {"gemm:", 0.25},
     {":jit", 0.88},      {"brg:", 0.85},          {"reference", 0.0003}};
 constexpr double kUsualEfficiency = 0.25;
 constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
+constexpr double kSignalShare = 0.4;             // kernels made for many channels, on one
 constexpr double kPlainPoolShare = 0.3;          // of a pool's speed in blocks
 
 double efficiency_of(std::string_view implementation) {
@@ -51,6 +52,12 @@ double padding_factor(const OperandType& operand) {
 /// Processors that split a 512-bit operation in two lose little with 256-bit ones, and pad less.
 double narrow_share(const TargetInfo& info) {
   return info.processor.find("AMD") != std::string::npos ? 0.96 : 0.5;
+}
+
+/// A convolution along one dim of one channel.
+bool is_signal_conv(const OpCall& call) {
+  return call.def->name == "conv" && call.inputs[0].shape.rank() == 3 &&
+         call.inputs[0].shape[1] == 1;
 }
 
 double bytes_of(const OpCall& call) {
@@ -95,6 +102,9 @@ double Prices::weighted(double flops, std::string_view implementation, const OpC
   }
   if (implementation.ends_with(":avx2")) {
     share *= narrow_share_;
+  }
+  if (is_signal_conv(call) && implementation.starts_with("onednn")) {
+    share *= kSignalShare;
   }
   const double work = call.def->name == "matmul" ? flops : flops * padding_factor(call.inputs[1]);
   return kLaunch + std::max(work / (flops_per_second_ * share), bytes(bytes_of(call)));

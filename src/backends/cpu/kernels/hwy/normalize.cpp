@@ -1,6 +1,9 @@
 #include <algorithm>
 #include <string>
 
+#include "tilemesh/base/math.hpp"
+
+#include "chunk.hpp"
 #include "offers.hpp"
 #include "parallel.hpp"
 #include "reduce_math.hpp"
@@ -57,6 +60,75 @@ class SoftmaxKernel final : public Kernel {
   bool logarithm_;
   int threads_;
   void (*fn_)(const float* x, float* y, std::int64_t count) = nullptr;
+};
+
+/// Along a dim that isn't the last: [outer, size, inner], a row of `inner` at a time.
+class AcrossSoftmaxKernel final : public Kernel {
+ public:
+  AcrossSoftmaxKernel(const Shape& shape, int axis, bool logarithm, int device_threads)
+      : logarithm_(logarithm) {
+    for (int d = 0; d < shape.rank(); ++d) {
+      (d < axis ? outer_ : d == axis ? size_ : inner_) *= shape[d];
+    }
+    threads_ = threads_of({outer_, size_ * inner_}, device_threads);
+    row_bytes_ = round_up(inner_ * 4, std::int64_t{64});
+  }
+  std::int64_t scratch_bytes() const override { return threads_ * kRows * row_bytes_; }
+  void run(std::byte* const* operands, std::byte* scratch) override {
+    const auto* x = reinterpret_cast<const float*>(operands[0]);
+    auto* y = reinterpret_cast<float*>(operands[1]);
+    parallel_for(threads_, outer_, [&](int thread, std::int64_t begin, std::int64_t end) {
+      const auto row = [&](std::int64_t k) {
+        return reinterpret_cast<float*>(scratch + (thread * kRows + k) * row_bytes_);
+      };
+      for (std::int64_t o = begin; o < end; ++o) {
+        const std::int64_t first = o * size_ * inner_;
+        run_one(x + first, y + first, row(0), row(1), row(2));
+      }
+    });
+  }
+  int threads() const override { return threads_; }
+  std::string_view name() const override {
+    return logarithm_ ? "highway:log_softmax" : "highway:softmax";
+  }
+
+ private:
+  static constexpr std::int64_t kRows = 3;
+
+  void apply(ChunkFn fn, float* out, const float* a, const float* b = nullptr) const {
+    fn({.in = {reinterpret_cast<const std::byte*>(a), reinterpret_cast<const std::byte*>(b)},
+        .out = reinterpret_cast<std::byte*>(out),
+        .count = inner_});
+  }
+
+  void run_one(const float* x, float* y, float* top, float* sum, float* work) const {
+    max_(x, size_, inner_, inner_, top, false);
+    std::fill_n(sum, inner_, 0.0f);
+    for (std::int64_t k = 0; k < size_; ++k) {
+      float* out = y + k * inner_;
+      apply(sub_, out, x + k * inner_, top);
+      apply(exp_, logarithm_ ? work : out, out);
+      apply(add_, sum, sum, logarithm_ ? work : out);
+    }
+    if (logarithm_) apply(log_, sum, sum);
+    for (std::int64_t k = 0; k < size_; ++k) {
+      float* out = y + k * inner_;
+      apply(logarithm_ ? sub_ : div_, out, out, sum);
+    }
+  }
+
+  bool logarithm_;
+  std::int64_t outer_ = 1;
+  std::int64_t size_ = 1;
+  std::int64_t inner_ = 1;
+  int threads_ = 1;
+  std::int64_t row_bytes_ = 0;
+  decltype(ReduceFns::across) max_ = reduce_fns(Reduction::max).across;
+  ChunkFn sub_ = float_chunk(ScalarFn::sub);
+  ChunkFn exp_ = float_chunk(ScalarFn::exp);
+  ChunkFn add_ = float_chunk(ScalarFn::add);
+  ChunkFn log_ = float_chunk(ScalarFn::log);
+  ChunkFn div_ = float_chunk(ScalarFn::div);
 };
 
 class LayerNormKernel final : public Kernel {
@@ -162,12 +234,12 @@ KernelOffer offer_softmax(const OpCall& call, const KernelContext& context) {
   if (std::string reason = why_not_rows(call); !reason.empty()) return {nullptr, reason};
   const Shape& shape = call.inputs[0].shape;
   const int axis = axis_of(call);
+  const bool logarithm = call.def->name == "log_softmax";
   for (int d = axis + 1; d < shape.rank(); ++d) {
-    if (shape[d] != 1) return {nullptr, "an axis that isn't the last"};
+    if (shape[d] == 1) continue;
+    return {std::make_unique<AcrossSoftmaxKernel>(shape, axis, logarithm, context.threads), ""};
   }
-  return {std::make_unique<SoftmaxKernel>(lines_of(shape, axis), call.def->name == "log_softmax",
-                                          context.threads),
-          ""};
+  return {std::make_unique<SoftmaxKernel>(lines_of(shape, axis), logarithm, context.threads), ""};
 }
 
 KernelOffer offer_layer_normalization(const OpCall& call, const KernelContext& context) {

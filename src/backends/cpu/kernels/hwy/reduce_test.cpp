@@ -112,6 +112,17 @@ TEST(Softmax, LinesOfAllSizes) {
   }
 }
 
+TEST(Softmax, AlongAnyDim) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    for (const int axis : {0, 1, 2}) {
+      expect_like_reference(call_of(op, {rows({5, 7, 19})}, {{"axis", axis}}),
+                            {Range{.low = -30, .high = 30}}, {.relative = 4e-6, .absolute = 2e-6});
+    }
+    expect_like_reference(call_of(op, {rows({4, 200, 300})}, {{"axis", 1}}));
+    expect_like_reference(call_of(op, {rows({2, 0, 3})}, {{"axis", 1}}));
+  }
+}
+
 TEST(Softmax, SpecialValues) {
   expect_like_reference(call_of("softmax", {rows({64, 5})}, {{"axis", 1}}),
                         {Range{.low = -2, .high = 2, .specials = true}},
