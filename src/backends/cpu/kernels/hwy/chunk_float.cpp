@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "partial-inl.hpp"
 #include "vector_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -78,7 +79,7 @@ struct GeluTanh {
   static HWY_INLINE V call(D d, V x, Parameters) { return gelu_tanh(d, x); }
 };
 struct Clip {
-  static HWY_INLINE V call(D, V x, Parameters p) { return hn::Min(p.beta, hn::Max(p.alpha, x)); }
+  static HWY_INLINE V call(D, V x, Parameters p) { return smaller(p.beta, larger(p.alpha, x)); }
 };
 struct Linear {
   static HWY_INLINE V call(D, V x, Parameters p) { return hn::MulAdd(p.alpha, x, p.beta); }
@@ -158,10 +159,10 @@ struct Div {
   static HWY_INLINE V call(D, V x, V y) { return hn::Div(x, y); }
 };
 struct Min {
-  static HWY_INLINE V call(D, V x, V y) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Min(x, y)); }
+  static HWY_INLINE V call(D, V x, V y) { return hn::IfThenElse(hn::IsNaN(x), x, smaller(x, y)); }
 };
 struct Max {
-  static HWY_INLINE V call(D, V x, V y) { return hn::IfThenElse(hn::IsNaN(x), x, hn::Max(x, y)); }
+  static HWY_INLINE V call(D, V x, V y) { return hn::IfThenElse(hn::IsNaN(x), x, larger(x, y)); }
 };
 struct Prelu {
   static HWY_INLINE V call(D d, V x, V y) {
@@ -187,15 +188,15 @@ void unary(const ChunkArgs& args) {
     for (; i + lanes <= count; i += lanes) {
       hn::StoreU(v, d, y + i);
     }
-    if (i < count) hn::BlendedStore(v, hn::FirstN(d, count - i), d, y + i);
+    if (i < count) store_part(v, d, y + i, static_cast<std::int64_t>(count - i));
     return;
   }
   for (; i + lanes <= count; i += lanes) {
     hn::StoreU(F::call(d, hn::LoadU(d, x + i), p), d, y + i);
   }
   if (i < count) {
-    const auto rest = hn::FirstN(d, count - i);
-    hn::BlendedStore(F::call(d, hn::MaskedLoad(rest, d, x + i), p), rest, d, y + i);
+    const auto rest = static_cast<std::int64_t>(count - i);
+    store_part(F::call(d, load_part(d, x + i, rest), p), d, y + i, rest);
   }
 }
 
@@ -218,10 +219,10 @@ HWY_INLINE void binary_loop(const ChunkArgs& args) {
     hn::StoreU(F::call(d, vx, vy), d, z + i);
   }
   if (i < count) {
-    const auto rest = hn::FirstN(d, count - i);
-    if constexpr (!kUniformX) vx = hn::MaskedLoad(rest, d, x + i);
-    if constexpr (!kUniformY) vy = hn::MaskedLoad(rest, d, y + i);
-    hn::BlendedStore(F::call(d, vx, vy), rest, d, z + i);
+    const auto rest = static_cast<std::int64_t>(count - i);
+    if constexpr (!kUniformX) vx = load_part(d, x + i, rest);
+    if constexpr (!kUniformY) vy = load_part(d, y + i, rest);
+    store_part(F::call(d, vx, vy), d, z + i, rest);
   }
 }
 

@@ -19,6 +19,8 @@ using V = hn::Vec<D>;
 /// One small float type: how vectors of it are widened and rounded to nearest even.
 struct AsHalf {
   using Element = Half;
+  // Where there is no instruction for it, Highway's stand-in takes finite numbers only.
+  static constexpr bool kVector = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4;
   static HWY_INLINE V widen(D d, const std::uint16_t* from) {
     const hn::Rebind<hwy::float16_t, D> dh;
     return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
@@ -30,6 +32,7 @@ struct AsHalf {
 };
 struct AsBFloat16 {
   using Element = BFloat16;
+  static constexpr bool kVector = true;
   static HWY_INLINE V widen(D d, const std::uint16_t* from) {
     const hn::Rebind<std::uint16_t, D> dh;
     const hn::RebindToUnsigned<D> du;
@@ -67,7 +70,7 @@ void widen(const ChunkArgs& args) {
       y[i] = scalar(0);
     return;
   }
-  for (; i + lanes <= count; i += lanes) {
+  for (; Type::kVector && i + lanes <= count; i += lanes) {
     hn::StoreU(Type::widen(d, x + i), d, y + i);
   }
   for (; i < count; ++i)
@@ -87,7 +90,7 @@ void narrow(const ChunkArgs& args) {
       y[i] = typename Type::Element(*x).bits;
     return;
   }
-  for (; i + lanes <= count; i += lanes) {
+  for (; Type::kVector && i + lanes <= count; i += lanes) {
     Type::round(d, hn::LoadU(d, x + i), y + i);
   }
   for (; i < count; ++i)

@@ -7,11 +7,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "partial-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace tilemesh::cpu::highway::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
@@ -85,13 +86,13 @@ HWY_INLINE void tile(const float* a, std::int64_t a_stride, const float* b, std:
     }
   }
   if (k < depth) {
-    const auto rest = hn::FirstN(d, static_cast<std::size_t>(depth - k));
+    const std::int64_t rest = depth - k;
 #pragma GCC unroll 8
     for (int j = 0; j < kB; ++j) {
-      const V vb = hn::MaskedLoad(rest, d, b + j * b_stride + k);
+      const V vb = load_part(d, b + j * b_stride + k, rest);
 #pragma GCC unroll 4
       for (int i = 0; i < kA; ++i) {
-        sums[i][j] = hn::MulAdd(hn::MaskedLoad(rest, d, a + i * a_stride + k), vb, sums[i][j]);
+        sums[i][j] = hn::MulAdd(load_part(d, a + i * a_stride + k, rest), vb, sums[i][j]);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "partial-inl.hpp"
 #include "vector_math-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
@@ -59,7 +60,7 @@ struct Max {  // NaN wins
   static constexpr float kEmpty = -kInfinity;
   template <class VN>
   static HWY_INLINE VN step(VN best, VN x) {
-    return hn::IfThenElse(hn::IsNaN(best), best, hn::Max(best, x));
+    return hn::IfThenElse(hn::IsNaN(best), best, larger(best, x));
   }
   template <class VN>
   static HWY_INLINE VN join(VN a, VN b) {
@@ -70,7 +71,7 @@ struct Min {
   static constexpr float kEmpty = kInfinity;
   template <class VN>
   static HWY_INLINE VN step(VN best, VN x) {
-    return hn::IfThenElse(hn::IsNaN(best), best, hn::Min(best, x));
+    return hn::IfThenElse(hn::IsNaN(best), best, smaller(best, x));
   }
   template <class VN>
   static HWY_INLINE VN join(VN a, VN b) {
@@ -111,8 +112,8 @@ HWY_INLINE float along_runs(const float* x, std::int64_t rows, std::int64_t stri
   V sum1 = sum0;
   V sum2 = sum0;
   V sum3 = sum0;
-  const std::int64_t rest_count = count % lanes;
-  const auto rest = hn::FirstN(d, static_cast<std::size_t>(rest_count));
+  const std::int64_t left = count % lanes;
+  const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
   for (std::int64_t r = 0; r < rows; ++r, x += stride) {
     std::int64_t i = 0;
     for (; i + 4 * lanes <= count; i += 4 * lanes) {
@@ -124,8 +125,8 @@ HWY_INLINE float along_runs(const float* x, std::int64_t rows, std::int64_t stri
     for (; i + lanes <= count; i += lanes) {
       sum0 = F::step(sum0, hn::LoadU(d, x + i));
     }
-    if (rest_count > 0) {
-      const V stepped = F::step(sum1, hn::MaskedLoad(rest, d, x + i));
+    if (left > 0) {
+      const V stepped = F::step(sum1, load_part(d, x + i, left));
       sum1 = hn::IfThenElse(rest, stepped, sum1);
     }
   }
@@ -200,12 +201,12 @@ void across(const float* x, std::int64_t rows, std::int64_t stride, std::int64_t
     }
   }
   if (i == count) return;
-  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  V v = more ? hn::MaskedLoad(rest, d, sums + i) : hn::Set(d, F::kEmpty);
+  const std::int64_t left = count - i;
+  V v = more ? load_part(d, sums + i, left) : hn::Set(d, F::kEmpty);
   for (std::int64_t r = 0; r < rows; ++r) {
-    v = F::step(v, hn::MaskedLoad(rest, d, x + r * stride + i));
+    v = F::step(v, load_part(d, x + r * stride + i, left));
   }
-  hn::BlendedStore(v, rest, d, sums + i);
+  store_part(v, d, sums + i, left);
 }
 
 template <class F>
@@ -241,41 +242,30 @@ HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, floa
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
     const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
-    const V e = exp(d, hn::Sub(hn::MaskedLoad(rest, d, x + i), vtop));
-    if constexpr (kStore) hn::BlendedStore(e, rest, d, y + i);
+    const V e = exp(d, hn::Sub(load_part(d, x + i, left), vtop));
+    if constexpr (kStore) store_part(e, d, y + i, left);
     sum0 = hn::Add(sum0, hn::IfThenElseZero(rest, e));
   }
   return all_lanes<Sum>(d, hn::Add(sum0, sum1));
 }
 
-/// y = x * scale + bias, element by element with what the functors give for a place.
-template <class Scale, class Bias>
-HWY_INLINE void affine(const float* x, float* y, std::int64_t count, Scale scale, Bias bias) {
+/// y = x * scale + bias
+HWY_INLINE void affine(const float* x, float* y, std::int64_t count, V scale, V bias) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), scale.at(i), bias.at(i)), d, y + i);
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), scale, bias), d, y + i);
   }
   if (i == count) return;
-  const auto rest = hn::FirstN(d, static_cast<std::size_t>(count - i));
-  const V v = hn::MulAdd(hn::MaskedLoad(rest, d, x + i), scale.part(rest, i), bias.part(rest, i));
-  hn::BlendedStore(v, rest, d, y + i);
+  const std::int64_t left = count - i;
+  store_part(hn::MulAdd(load_part(d, x + i, left), scale, bias), d, y + i, left);
 }
-struct Same {
-  V value;
-  HWY_INLINE V at(std::int64_t) const { return value; }
-  template <class M>
-  HWY_INLINE V part(M, std::int64_t) const {
-    return value;
-  }
-};
-
 void softmax(const float* x, float* y, std::int64_t count) {
   const D d;
   const float top = along_runs<Max>(x, 1, 0, count);
   const float sum = exponentials<true>(x, y, count, top);
-  affine(y, y, count, Same{hn::Set(d, 1.0f / sum)}, Same{hn::Zero(d)});
+  affine(y, y, count, hn::Set(d, 1.0f / sum), hn::Zero(d));
 }
 
 void log_softmax(const float* x, float* y, std::int64_t count) {
@@ -283,8 +273,8 @@ void log_softmax(const float* x, float* y, std::int64_t count) {
   const float top = along_runs<Max>(x, 1, 0, count);
   const float sum = exponentials<false>(x, nullptr, count, top);
   // The maximum is taken off first: with it in one number, the logarithm would be rounded away.
-  affine(x, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Set(d, -top)});
-  affine(y, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Neg(log(d, hn::Set(d, sum)))});
+  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -top));
+  affine(y, y, count, hn::Set(d, 1.0f), hn::Neg(log(d, hn::Set(d, sum))));
 }
 
 struct Moments {
@@ -309,7 +299,7 @@ HWY_INLINE Moments moments(const float* x, std::int64_t count, float epsilon) {
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
     const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
-    const V x0 = hn::IfThenElseZero(rest, hn::Sub(hn::MaskedLoad(rest, d, x + i), vmean));
+    const V x0 = hn::IfThenElseZero(rest, hn::Sub(load_part(d, x + i, left), vmean));
     sum0 = hn::MulAdd(x0, x0, sum0);
   }
   const float variance = all_lanes<Sum>(d, hn::Add(sum0, sum1)) / n;
@@ -332,11 +322,9 @@ void layer_norm(const float* x, const float* scale, const float* bias, float* y,
       const V offset = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + i);
       hn::StoreU(hn::MulAdd(centred, hn::LoadU(d, scale + i), offset), d, y + i);
     } else {
-      const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
-      const V centred = hn::Mul(hn::Sub(hn::MaskedLoad(rest, d, x + i), vmean), vinverse);
-      const V offset = bias == nullptr ? hn::Zero(d) : hn::MaskedLoad(rest, d, bias + i);
-      hn::BlendedStore(hn::MulAdd(centred, hn::MaskedLoad(rest, d, scale + i), offset), rest, d,
-                       y + i);
+      const V centred = hn::Mul(hn::Sub(load_part(d, x + i, left), vmean), vinverse);
+      const V offset = bias == nullptr ? hn::Zero(d) : load_part(d, bias + i, left);
+      store_part(hn::MulAdd(centred, load_part(d, scale + i, left), offset), d, y + i, left);
     }
   }
 }
@@ -346,8 +334,8 @@ void instance_norm(const float* x, float scale, float bias, float* y, std::int64
   const D d;
   const Moments m = moments(x, count, epsilon);
   const float factor = m.inverse * scale;
-  affine(x, y, count, Same{hn::Set(d, 1.0f)}, Same{hn::Set(d, -m.mean)});
-  affine(y, y, count, Same{hn::Set(d, factor)}, Same{hn::Set(d, bias)});
+  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -m.mean));
+  affine(y, y, count, hn::Set(d, factor), hn::Set(d, bias));
 }
 
 }  // namespace

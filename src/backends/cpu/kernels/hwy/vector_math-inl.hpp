@@ -17,15 +17,31 @@ namespace tilemesh::cpu::highway::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// On x86 the minimum and maximum instructions give their second operand when either is NaN: with x
-// second, NaN stays NaN. Elsewhere NaN stays NaN in any order.
+// The larger and the smaller of two, and b where either is NaN: what the instructions of x86 do,
+// and close to what others do (who keep every NaN); so with x as b, a NaN in x stays.
+template <class V>
+HWY_INLINE V larger(V a, V b) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#else
+  return hn::Max(a, b);
+#endif
+}
+template <class V>
+HWY_INLINE V smaller(V a, V b) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Lt(a, b), a, b);
+#else
+  return hn::Min(a, b);
+#endif
+}
 template <class D, class V>
 HWY_INLINE V at_least(D d, float low, V x) {
-  return hn::Max(hn::Set(d, low), x);
+  return larger(hn::Set(d, low), x);
 }
 template <class D, class V>
 HWY_INLINE V at_most(D d, float high, V x) {
-  return hn::Min(hn::Set(d, high), x);
+  return smaller(hn::Set(d, high), x);
 }
 
 template <class D, class V>
