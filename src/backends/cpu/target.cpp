@@ -138,7 +138,7 @@ class CpuTarget final : public Target {
     constexpr std::int64_t kMostPlainChannels = 4;  // that a first convolution reads well in rows
     const bool reads_rows = call.inputs[0].shape[1] <= kMostPlainChannels;
     std::vector<ImageLayouts> list;
-    for (int block = isa_.vector_floats; block >= 8; block /= 2) {
+    for (int block = std::max(8, isa_.vector_floats); block >= 8; block /= 2) {
       const Layout blocked = Layout::blocked(1, block);
       if (reads_rows) {
         list.push_back({{}, blocked});

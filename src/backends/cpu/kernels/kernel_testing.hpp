@@ -15,6 +15,14 @@
 #include "tilemesh/types/strided.hpp"
 
 #include "backends/cpu/kernel_list.hpp"
+#include "backends/cpu/kernels/dnnl/kernels.hpp"
+
+/// For tests of epilogues with operands, which oneDNN is trusted with from avx2 on.
+#define TILEMESH_NEEDS_AVX2()                                               \
+  if (::tilemesh::cpu::onednn::library_isa().vector_floats < 8) {           \
+    GTEST_SKIP() << "oneDNN fuses no operands on a processor without avx2"; \
+  }                                                                         \
+  static_assert(true)
 
 namespace tilemesh::cpu::testing {
 

@@ -9,6 +9,9 @@ namespace tilemesh::cpu {
 namespace {
 
 using namespace testing;
+
+/// What kernels here like best.
+const Layout kBlocked = Layout::blocked(1, onednn::library_isa().block());
 using Step = ExpressionStep;
 using Integers = std::vector<std::int64_t>;
 
@@ -58,8 +61,7 @@ const Case kCases[] = {
 
 TEST(OnednnConv, PlainWeightsInEveryLayout) {
   for (const Case& c : kCases) {
-    for (const Layout& layout :
-         {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)}) {
+    for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), kBlocked}) {
       check(conv_of(c, layout, layout));
       check(conv_of(c, layout, layout, false));
     }
@@ -69,8 +71,7 @@ TEST(OnednnConv, PlainWeightsInEveryLayout) {
 TEST(OnednnConv, ChosenWeights) {
   int chosen = 0;
   for (const Case& c : kCases) {
-    for (const Layout& layout :
-         {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)}) {
+    for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), kBlocked}) {
       OpCall call = conv_of(c, layout, layout);
       if (const auto choice = onednn::choose_constant(call, 1)) {
         ++chosen;
@@ -83,7 +84,7 @@ TEST(OnednnConv, ChosenWeights) {
 }
 
 TEST(OnednnConv, FirstConvReadsRowsAndWritesBlocks) {
-  OpCall call = conv_of(kCases[0], Layout::rows(), Layout::blocked(1, 16));
+  OpCall call = conv_of(kCases[0], Layout::rows(), kBlocked);
   const auto choice = onednn::choose_constant(call, 1);
   ASSERT_TRUE(choice.has_value());
   call.inputs[1].layout = choice->layout;
@@ -91,16 +92,17 @@ TEST(OnednnConv, FirstConvReadsRowsAndWritesBlocks) {
 }
 
 TEST(OnednnConv, OtherRanks) {
-  for (const Layout& layout : {Layout::rows(), Layout::channels_last(3), Layout::blocked(1, 16)}) {
+  for (const Layout& layout : {Layout::rows(), Layout::channels_last(3), kBlocked}) {
     check(conv_of({{2, 9, 50}, 20, 3, 2, 1, 1}, layout, layout));
     check(conv_of({{1, 16, 31}, 16, 3, 1, 1, 16}, layout, layout));
   }
-  for (const Layout& layout : {Layout::rows(), Layout::channels_last(5), Layout::blocked(1, 16)}) {
+  for (const Layout& layout : {Layout::rows(), Layout::channels_last(5), kBlocked}) {
     check(conv_of({{1, 5, 6, 7, 8}, 9, 3, 1, 1, 1}, layout, layout));
   }
 }
 
 TEST(OnednnConv, ActivationsKeepThePaddingZero) {
+  TILEMESH_NEEDS_AVX2();
   struct Activation {
     ScalarFn fn;
     float alpha = 0;
@@ -115,11 +117,10 @@ TEST(OnednnConv, ActivationsKeepThePaddingZero) {
                                     {ScalarFn::elu, 1},     {ScalarFn::exp},
                                     {ScalarFn::softplus},   {ScalarFn::abs},
                                     {ScalarFn::neg}};
-  const Layout blocked = Layout::blocked(1, 16);
   for (const Case& c : {kCases[1], kCases[3], Case{{1, 17, 6, 6}, 19, 1, 1, 1, 1}}) {
     for (const Activation& a : activations) {
       const Expression epilogue{{{a.fn, {Step::kResult, Step::kResult}, a.alpha, a.beta}}};
-      OpCall call = conv_of(c, blocked, blocked, true, epilogue);
+      OpCall call = conv_of(c, kBlocked, kBlocked, true, epilogue);
       const auto choice = onednn::choose_constant(call, 1);
       ASSERT_TRUE(choice.has_value()) << to_string(call);
       call.inputs[1].layout = choice->layout;
@@ -129,10 +130,11 @@ TEST(OnednnConv, ActivationsKeepThePaddingZero) {
 }
 
 TEST(OnednnConv, BinaryEpilogues) {
+  TILEMESH_NEEDS_AVX2();
   for (const ScalarFn fn :
        {ScalarFn::add, ScalarFn::sub, ScalarFn::mul, ScalarFn::div, ScalarFn::min, ScalarFn::max}) {
     for (const Case& c : {kCases[1], kCases[3], kCases[2]}) {
-      for (const Layout& layout : {Layout::blocked(1, 16), Layout::channels_last(4)}) {
+      for (const Layout& layout : {kBlocked, Layout::channels_last(4)}) {
         const OpCall plain = conv_of(c, layout, layout);
         const Shape output = plain.outputs[0].shape;
         const Expression epilogue{{{ScalarFn::relu, {Step::kResult, 0}},
@@ -161,22 +163,21 @@ TEST(OnednnConv, BinaryEpilogues) {
 }
 
 TEST(OnednnConv, GatesBecomeActivations) {
-  const Layout blocked = Layout::blocked(1, 16);
   const Expression swish{
       {{ScalarFn::sigmoid, {Step::kResult, 0}}, {ScalarFn::mul, {Step::kResult, 0}}}};
-  check(conv_of(kCases[1], blocked, blocked, true, swish));
+  check(conv_of(kCases[1], kBlocked, kBlocked, true, swish));
   const Expression hard{{{ScalarFn::hard_sigmoid, {Step::kResult, 0}, 1.0F / 6, 0.5F},
                          {ScalarFn::mul, {0, Step::kResult}}}};
-  check(conv_of(kCases[1], blocked, blocked, true, hard));
+  check(conv_of(kCases[1], kBlocked, kBlocked, true, hard));
 }
 
 TEST(OnednnConv, AddWithoutBiasIsTheBias) {
-  const Layout blocked = Layout::blocked(1, 16);
   const Expression epilogue{{{ScalarFn::add, {Step::kResult, kFirst}}, {ScalarFn::relu, {0, 0}}}};
-  check(conv_of(kCases[1], blocked, blocked, false, epilogue, {operand({31, 1, 1})}));
+  check(conv_of(kCases[1], kBlocked, kBlocked, false, epilogue, {operand({31, 1, 1})}));
 }
 
 TEST(OnednnConv, RefusesWithTheReason) {
+  TILEMESH_NEEDS_AVX2();
   const Layout rows;
   const Expression floor{{{ScalarFn::floor, {Step::kResult, 0}}}};
   KernelOffer offer = offer_of(conv_of(kCases[0], rows, rows, true, floor), "onednn");
@@ -189,8 +190,7 @@ TEST(OnednnConv, RefusesWithTheReason) {
 }
 
 TEST(OnednnConv, PassesNotANumberOn) {
-  const Layout blocked = Layout::blocked(1, 16);
-  const OpCall call = conv_of({{1, 3, 5, 5}, 17, 3, 1, 1, 1}, blocked, blocked);
+  const OpCall call = conv_of({{1, 3, 5, 5}, 17, 3, 1, 1, 1}, kBlocked, kBlocked);
   KernelOffer offer = offer_of(call, "onednn");
   ASSERT_TRUE(offer.kernel) << offer.refusal;
   Fixture fixture(call);
@@ -202,8 +202,7 @@ TEST(OnednnConv, PassesNotANumberOn) {
 }
 
 TEST(OnednnConv, HalfPrecision) {
-  const Layout blocked = Layout::blocked(1, 16);
-  OpCall call = conv_of({{1, 32, 7, 9}, 33, 3, 1, 1, 1}, blocked, blocked);
+  OpCall call = conv_of({{1, 32, 7, 9}, 33, 3, 1, 1, 1}, kBlocked, kBlocked);
   for (OperandType& input : call.inputs) {
     input.dtype = DType::bf16;
   }
@@ -223,25 +222,22 @@ TEST(OnednnConv, HalfPrecision) {
 TEST(OnednnConv, OneChannelAndOnePixel) {
   const Layout rows;
   const Layout last = Layout::channels_last(4);
-  const Layout blocked = Layout::blocked(1, 8);
   check(conv_of({{2, 1, 6, 9}, 20, 3, 1, 1, 1}, rows, last));
   check(conv_of({{2, 16, 6, 9}, 1, 3, 1, 1, 1}, last, rows));
   check(conv_of({{1, 16, 1, 1}, 24, 1, 1, 1, 1}, rows, rows));
-  check(conv_of({{1, 16, 1, 1}, 24, 1, 1, 1, 1}, blocked, rows));
-  check(conv_of({{2, 16, 3, 3}, 24, 3, 3, 1, 1}, blocked, blocked));
+  check(conv_of({{1, 16, 1, 1}, 24, 1, 1, 1, 1}, kBlocked, rows));
+  check(conv_of({{2, 16, 3, 3}, 24, 3, 3, 1, 1}, kBlocked, kBlocked));
 }
 
 TEST(OnednnConv, SeveralThreads) {
-  const Layout blocked = Layout::blocked(1, 16);
-  check(conv_of({{1, 64, 56, 56}, 64, 3, 1, 1, 1}, blocked, blocked), 2);
-  check(conv_of({{1, 16, 5, 5}, 16, 1, 1, 1, 1}, blocked, blocked), 2);
+  check(conv_of({{1, 64, 56, 56}, 64, 3, 1, 1, 1}, kBlocked, kBlocked), 2);
+  check(conv_of({{1, 16, 5, 5}, 16, 1, 1, 1, 1}, kBlocked, kBlocked), 2);
 }
 
 TEST(OnednnConvTranspose, AgainstTheReference) {
   for (const std::int64_t groups : {1, 2}) {
     for (const std::int64_t stride : {1, 2}) {
-      for (const Layout& layout :
-           {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)}) {
+      for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), kBlocked}) {
         for (const std::int64_t channels : {16, 32, 6}) {
           const Attributes attributes{{"strides", Integers{stride, stride}},
                                       {"pads", Integers{1, 1, 1, 1}},
@@ -264,7 +260,7 @@ TEST(OnednnConvTranspose, WindowsThatDoNotOverlap) {
   const Expression sigmoid{
       {{ScalarFn::sigmoid, {Step::kResult, 0}}, {ScalarFn::linear, {0, 0}, 2, 1}}};
   for (const std::int64_t outputs : {1, 24}) {
-    for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 8)}) {
+    for (const Layout& layout : {Layout::rows(), Layout::channels_last(4), kBlocked}) {
       for (const bool bias : {false, true}) {
         OpCall call = make_call("conv_transpose", {{"strides", Integers{2, 3}}},
                                 {operand({2, 7, 5, 3}, layout), operand({7, outputs, 2, 3}),
@@ -284,7 +280,8 @@ TEST(OnednnConvTranspose, WindowsThatDoNotOverlap) {
 }
 
 TEST(OnednnConvTranspose, Epilogues) {
-  for (const Layout& layout : {Layout::channels_last(4), Layout::blocked(1, 16)}) {
+  TILEMESH_NEEDS_AVX2();
+  for (const Layout& layout : {Layout::channels_last(4), kBlocked}) {
     const OpCall plain = make_call("conv_transpose", {{"strides", Integers{2, 2}}},
                                    {operand({1, 16, 5, 7}, layout), operand({16, 17, 3, 3})});
     const Shape output = plain.outputs[0].shape;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -16,6 +17,8 @@ std::span<const OpKernel> kernels();
 struct LibraryIsa {
   int vector_floats = 4;
   bool bf16 = false;
+  /// The widest block of channels that it has kernels for.
+  int block() const { return std::max(8, vector_floats); }
 };
 LibraryIsa library_isa();
 

@@ -1,3 +1,4 @@
+#include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/kernel_testing.hpp"
 
 namespace tilemesh::cpu {
@@ -5,7 +6,10 @@ namespace {
 
 using namespace testing;
 
-const Layout kImageLayouts[] = {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)};
+/// What kernels here like best.
+const Layout kBlocked = Layout::blocked(1, onednn::library_isa().block());
+
+const Layout kImageLayouts[] = {Layout::rows(), Layout::channels_last(4), kBlocked};
 
 void check(const OpCall& call) {
   KernelOffer offer = offer_of(call, "onednn");

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/dnnl/pool.hpp"
 
+#include <algorithm>
+
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
 
@@ -24,6 +26,14 @@ bool grow_pads(Window& window, const Shape& input, const Shape& output) {
   return grew;
 }
 
+template <class Pooling>
+std::unique_ptr<Kernel> pool_kernel(const typename Pooling::desc& desc, int threads,
+                                    const KernelContext& context) {
+  const typename Pooling::primitive_desc primitive(desc, attributes_with(), cpu_engine());
+  refuse_reference(primitive);
+  return unary_kernel<Pooling>(primitive, "pool", threads, context);
+}
+
 std::unique_ptr<Kernel> make_pool(const OpCall& call, const KernelContext& context, algorithm kind,
                                   const Window& window) {
   OperandType input = call.inputs[0];
@@ -40,12 +50,17 @@ std::unique_ptr<Kernel> make_pool(const OpCall& call, const KernelContext& conte
   const double reads = static_cast<double>(output.shape.element_count()) * window_size * 4;
   const int threads = threads_for(reads / kBytesPerSecond / 4, context.threads);
   const ThreadLimit limit(threads);
+  // The older primitive has implementations that the one with dilations lacks.
+  if (std::ranges::all_of(window.dilations, [](std::int64_t gap) { return gap == 0; })) {
+    const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_inference, kind,
+                                           describe(input), describe(output), window.strides,
+                                           window.kernel, window.pads_begin, window.pads_end);
+    return pool_kernel<dnnl::pooling_forward>(desc, threads, context);
+  }
   const dnnl::pooling_v2_forward::desc desc(
       dnnl::prop_kind::forward_inference, kind, describe(input), describe(output), window.strides,
       window.kernel, window.dilations, window.pads_begin, window.pads_end);
-  const dnnl::pooling_v2_forward::primitive_desc primitive(desc, attributes_with(), cpu_engine());
-  refuse_reference(primitive);
-  return unary_kernel<dnnl::pooling_v2_forward>(primitive, "pool", threads, context);
+  return pool_kernel<dnnl::pooling_v2_forward>(desc, threads, context);
 }
 
 Window window_of(const OpCall& call) {

@@ -1,14 +1,18 @@
 #include <limits>
 
+#include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/kernel_testing.hpp"
 
 namespace tilemesh::cpu {
 namespace {
 
 using namespace testing;
+
+/// What kernels here like best.
+const Layout kBlocked = Layout::blocked(1, onednn::library_isa().block());
 using Integers = std::vector<std::int64_t>;
 
-const Layout kLayouts[] = {Layout::rows(), Layout::channels_last(4), Layout::blocked(1, 16)};
+const Layout kLayouts[] = {Layout::rows(), Layout::channels_last(4), kBlocked};
 
 void check(std::string_view op, const Attributes& attributes, const Shape& shape,
            const Layout& layout) {
@@ -52,8 +56,8 @@ TEST(OnednnPool, WholeImage) {
     check("max_pool", attributes, {2, 32, 7, 11}, layout);
   }
   // One pixel in rows is the same memory as one in blocks.
-  const OpCall call = make_call("average_pool", attributes,
-                                {operand({1, 32, 7, 11}, Layout::blocked(1, 16))}, Layout::rows());
+  const OpCall call =
+      make_call("average_pool", attributes, {operand({1, 32, 7, 11}, kBlocked)}, Layout::rows());
   KernelOffer offer = offer_of(call, "onednn");
   ASSERT_TRUE(offer.kernel) << offer.refusal;
   Fixture fixture(call);

@@ -182,6 +182,8 @@ class Translator {
       return;
     }
     try {
+      // Seen to give wrong numbers in oneDNN 2.6.3.
+      require(has_isa(dnnl::cpu_isa::avx2), "an operand on a processor without avx2");
       const dnnl::memory::desc desc = rules_.describe(operand);
       result_.binaries.push_back({result_.ops.len(), index, desc});
       result_.ops.append_binary(kind, desc);
