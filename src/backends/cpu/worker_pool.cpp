@@ -44,7 +44,7 @@ void WorkList::schedule(std::shared_ptr<Work> work) {
   State& state = *state_;
   {
     const std::lock_guard guard(state.lock);
-    if (std::exchange(work->listed_, true)) {
+    if (state.ended.load() || std::exchange(work->listed_, true)) {
       return;
     }
     state.works.push_back(std::move(work));
@@ -88,6 +88,8 @@ void WorkList::end() {
     state_->ended.store(true);
   }
   state_->wake.notify_all();
+  while (pop() != nullptr) {  // works hold the list, so it must not hold them for ever
+  }
 }
 
 namespace {
