@@ -246,12 +246,13 @@ void MeshCore::drain(const MeshView& view) {
   for (MeshQueue* queue : all_queues(view)) {
     queue->finish();
   }
-  // An event is seen complete before its callbacks have run, so these are waited for as well.
+  // An event is seen complete before its callbacks have run, and what wider views free waits for
+  // more devices, so these are waited for as well.
   std::vector<Event> marks;
   {
     const std::lock_guard lock(frees_mutex_);
     for (const PendingFree& free : frees_) {
-      if (free.view == &view) {
+      if (free.view->shares_with(view)) {
         marks.push_back(free.after);
       }
     }

@@ -46,7 +46,10 @@ struct MeshView {
     return whole || this == &other ||
            std::includes(sorted.begin(), sorted.end(), other.sorted.begin(), other.sorted.end());
   }
-  bool is_same_devices(const MeshView& other) const { return sorted == other.sorted; }
+  bool shares_with(const MeshView& other) const {
+    return std::any_of(sorted.begin(), sorted.end(),
+                       [&](int device) { return other.contains(device); });
+  }
   int device_at(int index) const { return devices[static_cast<std::size_t>(index)]; }
 };
 

@@ -1,5 +1,7 @@
 #include <atomic>
+#include <optional>
 #include <set>
+#include <thread>
 
 #include "mesh/mesh_core.hpp"
 #include "mesh/testing.hpp"
@@ -245,6 +247,21 @@ TEST(MeshView, AShortageOnASubmeshSpeaksOfItsDevices) {
   }
   EXPECT_NO_THROW(allocate(right, 200 << 10));
   EXPECT_THROW(allocate(mesh, 200 << 10), Error);
+}
+
+TEST(MeshView, AShortageWaitsForWhatTheParentFrees) {
+  const Mesh mesh = Mesh::open(options({1, 2}));
+  const Mesh right = mesh.submesh(mesh.column(1));
+  for (int round = 0; round < 20; ++round) {
+    const EventSource gate;
+    MeshBuffer of_all = allocate(mesh, 700 << 10);
+    mesh.submesh(mesh.column(0)).queue().enqueue_host([](int) {}, {.after = {gate.event()}});
+    mesh.queue().enqueue_fill(of_all, {std::byte{1}});
+    of_all.deallocate();  // returns when the left device has come to the fill
+    std::thread opener([&] { gate.complete({}); });
+    EXPECT_NO_THROW(allocate(right, 700 << 10));
+    opener.join();
+  }
 }
 
 TEST(MeshView, AThousandOpensAndClosesLeaveNothing) {
