@@ -13,7 +13,7 @@ namespace tilemesh::detail {
 /// nothing.
 struct LaunchScratch {
   std::vector<DeviceAddress> bases;                  ///< inputs, then outputs
-  std::vector<std::shared_ptr<MeshBuffer>> buffers;  ///< of the same
+  std::vector<std::shared_ptr<MeshBufferView>> buffers;  ///< of the same
   std::vector<Event> after;
   std::vector<Tensor> arguments;  ///< converted where needed
 };

@@ -234,8 +234,7 @@ void finish_existing_output(const ExecutableState& state, std::size_t k, Tensor&
     return;
   }
   auto& tensor = *output.state();
-  const std::lock_guard lock(tensor.mutex);
-  tensor.event = {};
+  detail::set_event(tensor, {});
 }
 
 /// Enqueued: the command holds all buffers until it has ended.
@@ -243,7 +242,7 @@ Event launch(const Executable& executable, LaunchScratch& scratch) {
   auto& state = *executable.state();
   struct Held {
     std::shared_ptr<ExecutableState> executable;
-    std::vector<std::shared_ptr<MeshBuffer>> buffers;
+    std::vector<std::shared_ptr<MeshBufferView>> buffers;
   };
   auto held = std::make_shared<Held>(Held{executable.state(), scratch.buffers});
   return state.mesh.queue(0).enqueue_launch(

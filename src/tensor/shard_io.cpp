@@ -29,7 +29,7 @@ View cut(const View& global, const Extents& extents) {
 /// A device's shard in host memory: its arena if the host can address it, else a staging buffer.
 class ShardMemory {
  public:
-  ShardMemory(const MeshBuffer& buffer, int index) : buffer_(buffer), index_(index) {
+  ShardMemory(const MeshBufferView& buffer, int index) : buffer_(buffer), index_(index) {
     std::byte* arena = buffer.mesh().device(index).map(buffer.space());
     if (arena != nullptr) {
       data_ = arena + buffer.address().offset;
@@ -71,7 +71,7 @@ class ShardMemory {
             .device_pitch_bytes = buffer_.bytes_per_device()};
   }
 
-  const MeshBuffer& buffer_;
+  const MeshBufferView& buffer_;
   int index_;
   std::vector<std::byte> staging_;
   std::byte* data_ = nullptr;
@@ -112,7 +112,7 @@ Extents from_zero(const Extents& extents) {
 
 }  // namespace
 
-void write_shard(const MeshBuffer& buffer, const TensorSpec& spec, int index,
+void write_shard(const MeshBufferView& buffer, const TensorSpec& spec, int index,
                  const ConstStridedView& global) {
   const Shape shard = spec.shard_shape();
   const Extents extents = spec.extents(spec.mesh.coord_of(index));
@@ -129,7 +129,7 @@ void write_shard(const MeshBuffer& buffer, const TensorSpec& spec, int index,
   memory.upload();
 }
 
-void read_shards(const MeshBuffer& buffer, const TensorSpec& spec, const StridedView& global) {
+void read_shards(const MeshBufferView& buffer, const TensorSpec& spec, const StridedView& global) {
   for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
     if (spec.placement(axis).kind() == Placement::Kind::partial) {
       throw Error(ErrorCode::unsupported,
@@ -162,8 +162,8 @@ void read_shards(const MeshBuffer& buffer, const TensorSpec& spec, const Strided
   buffer.mesh().core().count_download(global.shape.element_count() * size_of(spec.dtype));
 }
 
-void convert_shard(const MeshBuffer& source, const TensorSpec& from, const MeshBuffer& target,
-                   const TensorSpec& to, int index) {
+void convert_shard(const MeshBufferView& source, const TensorSpec& from,
+                   const MeshBufferView& target, const TensorSpec& to, int index) {
   ShardMemory in(source, index);
   ShardMemory out(target, index);
   in.download();

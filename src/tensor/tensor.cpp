@@ -1,6 +1,7 @@
 #include "tilemesh/tensor/tensor.hpp"
 
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -32,7 +33,81 @@ TensorState& checked(const std::shared_ptr<TensorState>& state) {
   return *state;
 }
 
+namespace {
+
+/// What a view points at; nullopt for a tensor with bytes of its own.
+std::optional<SourceStorage> source_of(TensorState& state) {
+  const std::lock_guard lock(state.mutex);
+  const auto* source = std::get_if<SourceStorage>(&state.storage);
+  return source == nullptr ? std::nullopt : std::optional(*source);
+}
+
+/// Says which view was used when its source is gone.
+template <class Use>
+auto through_view(const TensorState& view, const Use& use) {
+  try {
+    return use();
+  } catch (const Error& error) {
+    throw error.in(fmt::format("view \"{}\" ({})", view.label, view.spec.to_string()));
+  }
+}
+
+/// One device's part, holding on to the whole.
+MeshStorage part_of(const MeshStorage& whole, int device) {
+  struct Part {
+    MeshStorage whole;
+    MeshBufferView part;
+  };
+  const MeshCoord coord = whole->mesh().shape().coord_of(device);
+  auto part = std::make_shared<Part>(Part{whole, whole->at({coord, coord})});
+  return {part, &part->part};
+}
+
+}  // namespace
+
+Event event_of(TensorState& state) {
+  if (const auto source = source_of(state)) {
+    return event_of(*source->source);
+  }
+  const std::lock_guard lock(state.mutex);
+  return state.event;
+}
+
+void set_event(TensorState& state, Event event) {
+  if (const auto source = source_of(state)) {
+    set_event(*source->source, std::move(event));
+    return;
+  }
+  const std::lock_guard lock(state.mutex);
+  state.event = std::move(event);
+}
+
+std::shared_ptr<TensorState> owner_of(const std::shared_ptr<TensorState>& state) {
+  if (const auto source = source_of(*state)) {
+    return source->source;
+  }
+  const std::lock_guard lock(state->mutex);
+  if (const auto* freed = std::get_if<Freed>(&state->storage)) {
+    throw_freed(*state, *freed);
+  }
+  return state;
+}
+
+int device_of(TensorState& state) {
+  const auto source = source_of(state);
+  return source ? source->device : -1;
+}
+
 MeshUse use_on_mesh(TensorState& state) {
+  if (const auto source = source_of(state)) {
+    return through_view(state, [&] {
+      MeshUse use = use_on_mesh(*source->source);
+      if (source->device >= 0) {
+        use.buffer = part_of(use.buffer, source->device);
+      }
+      return use;
+    });
+  }
   const std::lock_guard lock(state.mutex);
   if (const auto* buffer = std::get_if<MeshStorage>(&state.storage)) {
     return {*buffer, state.event};
@@ -46,6 +121,13 @@ MeshUse use_on_mesh(TensorState& state) {
 }
 
 HostStorage use_on_host(TensorState& state) {
+  if (const auto source = source_of(state)) {
+    return through_view(state, [&] {
+      HostStorage host = use_on_host(*source->source);
+      host.strides = row_major_strides(state.spec.shape);
+      return host;
+    });
+  }
   const std::lock_guard lock(state.mutex);
   if (const auto* host = std::get_if<HostStorage>(&state.storage)) {
     return *host;
@@ -62,6 +144,11 @@ MeshUse take(TensorState& state, std::string how) {
   const std::lock_guard lock(state.mutex);
   if (const auto* freed = std::get_if<Freed>(&state.storage)) {
     throw_freed(state, *freed);
+  }
+  if (const auto* view = std::get_if<SourceStorage>(&state.storage)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("view \"{}\" ({}) can't be given away: give its source \"{}\" away",
+                            state.label, state.spec.to_string(), view->source->label));
   }
   auto* buffer = std::get_if<MeshStorage>(&state.storage);
   if (buffer == nullptr) {
@@ -83,6 +170,14 @@ Tensor make_mesh_tensor(const TensorSpec& spec, MeshStorage buffer, Event event,
   state->label = std::move(label);
   state->storage = std::move(buffer);
   state->event = std::move(event);
+  return Tensor(std::move(state));
+}
+
+Tensor make_view(const TensorSpec& spec, SourceStorage source, std::string label) {
+  auto state = std::make_shared<TensorState>();
+  state->spec = spec;
+  state->label = std::move(label);
+  state->storage = std::move(source);
   return Tensor(std::move(state));
 }
 
@@ -178,13 +273,21 @@ bool Tensor::is_allocated() const {
   if (!state_) {
     return false;
   }
-  const std::lock_guard lock(state_->mutex);
-  return !std::holds_alternative<detail::Freed>(state_->storage);
+  std::shared_ptr<detail::TensorState> source;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto* view = std::get_if<detail::SourceStorage>(&state_->storage);
+    if (view == nullptr) {
+      return !std::holds_alternative<detail::Freed>(state_->storage);
+    }
+    source = view->source;
+  }
+  return Tensor(source).is_allocated();
 }
 
 void Tensor::deallocate(std::source_location where) {
   auto& state = detail::checked(state_);
-  std::variant<detail::HostStorage, detail::MeshStorage, detail::Freed> dropped;
+  decltype(state.storage) dropped;
   {
     const std::lock_guard lock(state.mutex);
     if (std::holds_alternative<detail::Freed>(state.storage)) {
@@ -197,9 +300,7 @@ void Tensor::deallocate(std::source_location where) {
 }
 
 Event Tensor::event() const {
-  auto& state = detail::checked(state_);
-  const std::lock_guard lock(state.mutex);
-  return state.event;
+  return detail::event_of(detail::checked(state_));
 }
 
 bool Tensor::ready() const {
@@ -273,7 +374,7 @@ ConstStridedView Tensor::host_view() const {
   return {storage.data, state.spec.dtype, state.spec.shape, storage.strides};
 }
 
-std::shared_ptr<MeshBuffer> Tensor::buffer() const {
+std::shared_ptr<MeshBufferView> Tensor::buffer() const {
   return detail::use_on_mesh(detail::checked(state_)).buffer;
 }
 

@@ -18,7 +18,17 @@ struct HostStorage {
 
 /// A shard on each device of a mesh. Commands in flight share it, so that freeing a tensor returns
 /// the range when the last of them has ended.
-using MeshStorage = std::shared_ptr<MeshBuffer>;
+/// The pointer owns the whole buffer, also where it points at a part of it.
+using MeshStorage = std::shared_ptr<MeshBufferView>;
+
+struct TensorState;
+
+/// A view: it has no bytes of its own, and asks its source for them at each use, so that it never
+/// holds what the source has given back. `source` is no view itself.
+struct SourceStorage {
+  std::shared_ptr<TensorState> source;
+  int device = -1;  ///< of the source's mesh, row-major; -1: all of them
+};
 
 /// Why a tensor has no storage any more.
 struct Freed {
@@ -26,13 +36,13 @@ struct Freed {
 };
 
 /// What all handles of one tensor share. `spec` and `label` never change; the rest is under the
-/// lock.
+/// lock. The event of a view is that of its source.
 struct TensorState {
   TensorSpec spec;
   std::string label;
 
   std::mutex mutex;
-  std::variant<HostStorage, MeshStorage, Freed> storage;
+  std::variant<HostStorage, MeshStorage, SourceStorage, Freed> storage;
   Event event;
 };
 
@@ -43,10 +53,18 @@ struct MeshUse {
 };
 MeshUse use_on_mesh(TensorState& state);
 HostStorage use_on_host(TensorState& state);
+/// The event of a tensor or of what it is a view of, and setting it.
+Event event_of(TensorState& state);
+void set_event(TensorState& state, Event event);
+/// What the bytes belong to: the source of a view, else the tensor itself. Throws `deallocated`.
+std::shared_ptr<TensorState> owner_of(const std::shared_ptr<TensorState>& state);
+/// The device that a view shows alone, numbered as in its source; -1 for all and for no view.
+int device_of(TensorState& state);
 /// Takes the storage away: every handle is invalid from now on.
 MeshUse take(TensorState& state, std::string how);
 
 Tensor make_mesh_tensor(const TensorSpec& spec, MeshStorage buffer, Event event, std::string label);
+Tensor make_view(const TensorSpec& spec, SourceStorage source, std::string label);
 Tensor make_host_tensor(const TensorSpec& spec, HostStorage storage, Event event,
                         std::string label);
 /// A row-major host tensor that fills once `tensor`'s event has completed; returns at once.

@@ -84,7 +84,8 @@ Event upload(detail::TensorState& source, const MeshStorage& target, const Tenso
   const Mesh& mesh = target->mesh();
   mesh.core().count_upload(spec.shape.element_count() * size_of(spec.dtype));
   return for_each_device(mesh, spec.space, spec.bytes_per_device() * mesh.device_count(),
-                         source.event, in_order, "upload of \"" + target->label() + "\"",
+                         detail::event_of(source), in_order,
+                         "upload of \"" + target->label() + "\"",
                          [view, target, spec, owner = storage.owner](int index) {
                            detail::write_shard(*target, spec, index, view);
                          });
@@ -272,8 +273,7 @@ void copy(const Tensor& source, const Tensor& into) {
   } else {
     done = upload(*origin.state(), target.buffer, to.spec, true);
   }
-  const std::lock_guard lock(to.mutex);
-  to.event = done;
+  detail::set_event(to, std::move(done));
 }
 
 }  // namespace tilemesh

@@ -82,6 +82,16 @@ class Tensor {
   void then(std::function<void(const Status&)> callback) const;
   Event event() const;
 
+  /// On this mesh in this spec, whose space must be one of the device's; returns at once. The
+  /// tensor itself if it is there already. Same as to_spec.
+  Tensor to_device(const Mesh& mesh, const TensorSpec& spec) const;
+  /// A view of the part that the device at `coord` holds: a tensor of its valid extent on the mesh
+  /// of that one device. Shares the storage and its event; freeing the view leaves this tensor as
+  /// it is, freeing this tensor makes every use of the view a `deallocated` error. Throws
+  /// invalid_argument on the host and for a coordinate outside of the mesh, unsupported if the
+  /// device's last part is cut inside the blocks of a layout.
+  Tensor shard(const MeshCoord& coord) const;
+
   /// Row-major host tensor of the global shape, following its own placements; waits for this tensor
   /// alone. A row-major host tensor is returned as it is.
   Tensor to_host() const;
@@ -108,9 +118,9 @@ class Tensor {
 
   /// Host storage as it lies. Requires on_host(); waits.
   ConstStridedView host_view() const;
-  /// Requires !on_host().
-  /// Shared with the commands in flight, so that it stays while the caller holds it.
-  std::shared_ptr<MeshBuffer> buffer() const;
+  /// The bytes on the mesh; of a shard those of its device. Requires !on_host(). Shared with the
+  /// commands in flight, so that it stays while the caller holds it.
+  std::shared_ptr<MeshBufferView> buffer() const;
   Mesh mesh() const;
 
   /// For the parts above.

@@ -31,6 +31,15 @@ Tensor to_spec(const Tensor& tensor, const Mesh& mesh, const TensorSpec& wanted,
 /// A tensor of this spec, its elements not set.
 Tensor empty(const Mesh& mesh, const TensorSpec& spec, const std::string& label = "tensor");
 Tensor zeros(const Mesh& mesh, const TensorSpec& spec, const std::string& label = "tensor");
+/// The same in a space of the devices; throws invalid_argument if `spec` says host.
+Tensor to_device(const Tensor& tensor, const Mesh& mesh, const TensorSpec& spec,
+                 const std::string& label = "tensor");
+/// The same elements, in row-major order, in another shape. A view wherever row-major elements stay
+/// where they are (host or mesh, sharded only along dims up to which both shapes agree): it shares
+/// storage and event, freeing it leaves `tensor` as it is, and freeing `tensor` makes its use a
+/// `deallocated` error. Otherwise a copy, replicated and row-major. Throws invalid_argument for
+/// another number of elements.
+Tensor reshape(const Tensor& tensor, const Shape& shape);
 /// Fills an existing tensor of the same shape, converting as needed; allocates no device memory.
 void copy(const Tensor& source, const Tensor& into);
 
