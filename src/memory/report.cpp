@@ -96,6 +96,20 @@ std::string MemoryReport::to_string() const {
   return text;
 }
 
+std::string leak_text(const MemoryReport& at_close) {
+  std::string text;
+  for (const SpaceReport& space : at_close.spaces) {
+    if (space.used_bytes == 0) continue;
+    fmt::format_to(std::back_inserter(text), "leak: {} of {} are held as the devices close\n",
+                   to_bytes_text(space.used_bytes), to_string(space.space));
+    for (const MemoryHolder& holder : space.holders) {
+      fmt::format_to(std::back_inserter(text), "  {:>12} in {:>4}  {}\n",
+                     to_bytes_text(holder.bytes), holder.count, holder.label);
+    }
+  }
+  return text;
+}
+
 MemoryReport operator-(const MemoryReport& after, const MemoryReport& before) {
   MemoryReport result;
   result.is_difference = true;

@@ -45,6 +45,15 @@ TEST(MemoryReport, ADifferenceShowsWhatChanged) {
             "        -1 KiB in   -1  x\n");
 }
 
+TEST(MemoryReport, LeaksAreNamedAndNothingIsNoLeak) {
+  EXPECT_EQ(leak_text(report_of(3072, {{"w", 2048, 2}, {"x", 1024, 1}})),
+            "leak: 3 KiB of dram are held as the devices close\n"
+            "         2 KiB in    2  w\n"
+            "         1 KiB in    1  x\n");
+  EXPECT_EQ(leak_text(report_of(0, {})), "");
+  EXPECT_EQ(leak_text({}), "");
+}
+
 TEST(MemoryReport, ASpaceThatOneSideLacksCountsAsEmpty) {
   const MemoryReport some = report_of(1024, {{"w", 1024, 1}});
   EXPECT_EQ((some - MemoryReport{}).spaces.at(0).used_bytes, 1024);

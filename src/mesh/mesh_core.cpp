@@ -1,6 +1,7 @@
 #include "mesh/mesh_core.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -42,7 +43,18 @@ MeshCore::MeshCore(const MeshShape& shape, std::string backend,
   whole_ = &of_mine(view(shape, std::move(all)));
 }
 
-MeshCore::~MeshCore() = default;
+MeshCore::~MeshCore() {
+#ifndef NDEBUG
+  try {
+    // The command that held the core last may not have completed its event yet.
+    for (const PendingFree& free : frees_) {
+      ledger_.free(free.space, free.range, free.label, allocator_devices(*free.view));
+    }
+    std::fputs(leak_text(ledger_.report()).c_str(), stderr);
+  } catch (...) {  // no host memory for the text: closing goes on without it
+  }
+#endif
+}
 
 void MeshCore::count_upload(std::int64_t bytes, std::int64_t transfers) {
   uploaded_bytes_.fetch_add(bytes, kRelaxed);

@@ -136,5 +136,22 @@ TEST(MeshCore, ConstantsAreSharedByContentAndNotKeptAlive) {
   EXPECT_EQ(core.find_constant(mesh, key, content), nullptr);
 }
 
+#ifndef NDEBUG
+TEST(MeshCore, SaysAtCloseWhatIsStillHeld) {
+  testing::internal::CaptureStderr();
+  { Mesh::open({.dram_bytes = 1 << 20}); }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  {
+    const Mesh mesh = Mesh::open({.dram_bytes = 1 << 20});
+    const auto buffer = MeshBuffer::allocate(mesh, {.bytes_per_device = 100, .label = "kept"});
+    mesh.core().ledger().allocate(Space::dram, 4096, 64, Lifetime::lasting, "forgotten");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "leak: 4 KiB of dram are held as the devices close\n"
+            "         4 KiB in    1  forgotten\n");
+}
+#endif
+
 }  // namespace
 }  // namespace tilemesh

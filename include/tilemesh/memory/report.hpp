@@ -35,6 +35,10 @@ struct MemoryReport {
 /// What has changed per space; holders that stayed the same are left out.
 MemoryReport operator-(const MemoryReport& after, const MemoryReport& before);
 
+/// What nobody gave back by the time that the devices close, a line per space and holder; empty if
+/// that is nothing.
+std::string leak_text(const MemoryReport& at_close);
+
 /// "512 bytes", "12 MiB", "1.5 GiB": in the largest unit that is reached, one decimal if needed.
 std::string to_bytes_text(std::int64_t bytes);
 
