@@ -14,6 +14,8 @@
 
 #include <tilemesh/tilemesh.hpp>
 
+#include "mesh_bench.hpp"
+
 namespace bench {
 namespace {
 
@@ -106,9 +108,13 @@ int run(int argc, char** argv) {
     time_run(tm::prepare(one_thread(), tm::Binary::load(argv[2]).program()), repeats);
   } else if (what == "load" && argc > 2) {
     time_load(argv[2], repeats);
+  } else if (what == "mesh" && run_mesh_case(argc > 2 ? argv[2] : "")) {
+    return 0;
   } else {
-    std::fputs("usage: tilemesh-bench add|add-into|run FILE.tmb|load FILE.tmb [--repeat N]\n",
-               stderr);
+    std::fputs(
+        "usage: tilemesh-bench add|add-into|run FILE.tmb|load FILE.tmb [--repeat N]\n"
+        "       tilemesh-bench mesh [CASE]\n",
+        stderr);
     return 2;
   }
   return 0;

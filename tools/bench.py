@@ -8,6 +8,10 @@ object with `median_us`:
     tilemesh-bench add --repeat N             a blocking run of Add on [1,16]
     tilemesh-bench run FILE.tmb --repeat N    a blocking run, its inputs resident
     tilemesh-bench load FILE.tmb --repeat N   load and prepare
+    tilemesh-bench mesh CASE                  a case of the mesh layer: {value, reference}
+
+The group `mesh` has no rival: its reference is what this machine does in the same run (memcpy by as
+many threads, one device, single enqueues), and its ratio is value / reference.
 """
 
 import argparse
@@ -147,19 +151,63 @@ def measure_add(wanted_us: float) -> Record:
                   our_us <= wanted_us)
 
 
+@dataclasses.dataclass
+class MeshCase:
+    unit: str
+    wanted: float
+    is_cost: bool = True  # at most `wanted`; else at least
+    is_ratio: bool = True  # `wanted` is about value / reference; else about the value
+
+
+MESH_CASES = {
+    "allocate_and_free": MeshCase("ns", 250, is_ratio=False),
+    "allocate_on_256": MeshCase("ns", 1.5),
+    "enqueue_empty": MeshCase("ns", 200, is_ratio=False),
+    "record_and_wait": MeshCase("us", 1, is_ratio=False),
+    "write_64MiB": MeshCase("GB/s", 0.85, is_cost=False),
+    "read_64MiB": MeshCase("GB/s", 0.85, is_cost=False),
+    "write_columns": MeshCase("GB/s", 0.7, is_cost=False),
+    "replicate_to_8": MeshCase("B", 1.01),
+    "replay_100": MeshCase("us", 0.3),
+}
+
+
+def measure_mesh() -> list[Record]:
+    records = []
+    for name, case in MESH_CASES.items():
+        command = [str(BINARIES / "tilemesh-bench"), "mesh", name]
+        output = json.loads(subprocess.run(command, check=True, capture_output=True,
+                                           text=True).stdout)
+        value, reference = output["value"], output["reference"] or None
+        if value == 0:
+            continue  # not in this build
+        ratio = value / reference if reference else None
+        judged = ratio if case.is_ratio and ratio is not None else value
+        records.append(Record("mesh", name, value, case.unit, reference, ratio, case.wanted,
+                              judged <= case.wanted if case.is_cost else judged >= case.wanted))
+    return records
+
+
+def number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=pathlib.Path,
                         default=models.ROOT / "build" / "bench.json")
+    parser.add_argument("--group", choices=["mesh"], help="only this group, without a rival")
     options = parser.parse_args()
-    records = [*measure_models(wanted_mean=0.8, wanted_load=5.0), measure_add(wanted_us=1.4)]
-    print(f"{'group':8} {'name':16} {'ours':>12} {'onnxruntime':>12} {'ratio':>8} {'wanted':>7}")
+    records = measure_mesh()
+    if options.group is None:
+        records += [*measure_models(wanted_mean=0.8, wanted_load=5.0), measure_add(wanted_us=1.4)]
+    print(f"{'group':8} {'name':18} {'ours':>17} {'reference':>14} {'ratio':>8} {'wanted':>7}")
     for record in records:
         wanted = "" if record.wanted is None else f"{record.wanted:g}"
         verdict = {None: "", True: "ok", False: "falls short"}[record.ok]
-        print(f"{record.group:8} {record.name:16} {record.value:9.2f} {record.unit:5}"
-              f"{record.reference:9.2f} {record.unit:5}{record.ratio:6.2f} {wanted:>7} {verdict}")
+        print(f"{record.group:8} {record.name:18} {record.value:12.2f} {record.unit:5}"
+              f"{number(record.reference):>14} {number(record.ratio):>8} {wanted:>7} {verdict}")
     options.output.write_text(json.dumps([dataclasses.asdict(r) for r in records], indent=1) + "\n")
     print(f"written to {options.output}")
     return 0
