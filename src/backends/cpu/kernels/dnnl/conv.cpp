@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/kernels/dnnl/in_place_pass.hpp"
 #include "backends/cpu/same_memory.hpp"
 
 namespace tilemesh::cpu::onednn {
@@ -13,6 +14,7 @@ using dnnl::memory;
 struct Plan {
   dnnl::convolution_forward::primitive_desc desc;
   PostOps post_ops;
+  std::optional<InPlacePass> pass;  // what the primitive doesn't do itself
 };
 
 memory::dims grouped_weights_dims(const Shape& weights, std::int64_t groups) {
@@ -51,10 +53,18 @@ Plan plan_conv(const OpCall& call, bool any_weights) {
       dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct, describe(source),
       weights_desc, bias_of(call, post_ops).desc, describe(call.outputs[0]), window.strides,
       window.dilations, window.pads_begin, window.pads_end);
-  dnnl::convolution_forward::primitive_desc primitive(desc, attributes_with(post_ops.ops),
-                                                      cpu_engine());
+  using Primitive = dnnl::convolution_forward::primitive_desc;
+  Primitive primitive(desc, attributes_with(post_ops.ops), cpu_engine());
   refuse_reference(primitive);
-  return {std::move(primitive), std::move(post_ops)};
+  const bool is_gemm = implementation_of(primitive).find("gemm") != std::string::npos;
+  if (!is_gemm || post_ops.binaries.empty()) {
+    return {std::move(primitive), std::move(post_ops), std::nullopt};
+  }
+  // Its post-ops with operands give wrong numbers in oneDNN 2.6.3.
+  SplitPostOps split = split_at_operand(post_ops, primitive.dst_desc());
+  primitive = Primitive(desc, attributes_with(split.head.ops), cpu_engine());
+  refuse_reference(primitive);
+  return {std::move(primitive), std::move(split.head), std::move(split.pass)};
 }
 
 /// The plan for the weights as they lie. What oneDNN would choose is tried first, since a layout
@@ -88,17 +98,21 @@ std::unique_ptr<Kernel> build_conv(const OpCall& call, const OpCall& planned, co
   const OperandType& weights = call.inputs[1];
   const std::size_t output = call.inputs.size();
   const memory::desc wanted = plan.desc.weights_desc();
+  const int image = builder.output(output, describe_as(call.outputs[0], planned.outputs[0]),
+                                   plan.desc.dst_desc());
   std::vector<KernelBuilder::Argument> arguments{
       {DNNL_ARG_SRC,
        builder.input(0, describe_as(call.inputs[0], planned.inputs[0]), plan.desc.src_desc())},
       {DNNL_ARG_WEIGHTS, builder.input(1, given_weights(weights, groups_of(call), wanted), wanted)},
-      {DNNL_ARG_DST, builder.output(output, describe_as(call.outputs[0], planned.outputs[0]),
-                                    plan.desc.dst_desc())}};
+      {DNNL_ARG_DST, image}};
   if (const Bias bias = bias_of(planned, plan.post_ops); bias.present()) {
     arguments.push_back({DNNL_ARG_BIAS, builder.operand(bias.operand, bias.desc)});
   }
   plan.post_ops.add_arguments(builder, call, planned, arguments);
   builder.add(dnnl::convolution_forward(plan.desc), plan.desc, std::move(arguments));
+  if (plan.pass) {
+    plan.pass->add(builder, call, planned, image);
+  }
   return builder.finish(fmt::format("onednn:conv:{}", implementation_of(plan.desc)));
 }
 

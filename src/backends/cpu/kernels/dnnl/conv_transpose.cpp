@@ -6,6 +6,7 @@
 
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
+#include "backends/cpu/kernels/dnnl/in_place_pass.hpp"
 #include "backends/cpu/same_memory.hpp"
 
 // oneDNN applies bias and post-ops of a deconvolution in a plain loop that takes a hundred times
@@ -238,17 +239,9 @@ void add_bias(const OpCall& call, const OpCall& planned, const Plan& plan, int i
   Dims dims = pad_rank(Shape{}, call.outputs[0].shape.rank()).sizes();
   dims[1] = call.outputs[0].shape[1];
   const memory::desc vector = describe(DType::f32, Shape(dims), Layout::rows());
-  const dnnl::binary::primitive_desc primitive(
-      dnnl::binary::desc(dnnl::algorithm::binary_add, plan.desc.dst_desc(), vector,
-                         plan.desc.dst_desc()),
-      attributes_with(plan.post_ops.ops), cpu_engine());
-  refuse_reference(primitive);
-  std::vector<KernelBuilder::Argument> arguments{
-      {DNNL_ARG_SRC_0, image},
-      {DNNL_ARG_SRC_1, builder.operand(bias.operand, vector)},
-      {DNNL_ARG_DST, image}};
-  plan.post_ops.add_arguments(builder, call, planned, arguments);
-  builder.add(dnnl::binary(primitive), primitive, std::move(arguments));
+  make_pass(dnnl::algorithm::binary_add, {0, bias.operand, vector}, plan.post_ops,
+            plan.desc.dst_desc())
+      .add(builder, call, planned, image);
 }
 
 /// `planned`: the call as the plan was made for, which may want other layouts.

@@ -200,15 +200,17 @@ class Translator {
 
 }  // namespace
 
+int PostOps::Binary::slot(KernelBuilder& builder, const OpCall& call, const OpCall& planned) const {
+  const OperandType& type = call.inputs[operand];
+  const bool as_planned = same_memory(type.shape, type.layout, planned.inputs[operand].layout);
+  return as_planned ? builder.operand(operand, desc) : builder.input(operand, describe(type), desc);
+}
+
 void PostOps::add_arguments(KernelBuilder& builder, const OpCall& call, const OpCall& planned,
                             std::vector<KernelBuilder::Argument>& arguments) const {
   for (const Binary& binary : binaries) {
-    const OperandType& operand = call.inputs[binary.operand];
-    const bool as_planned =
-        same_memory(operand.shape, operand.layout, planned.inputs[binary.operand].layout);
-    const int slot = as_planned ? builder.operand(binary.operand, binary.desc)
-                                : builder.input(binary.operand, describe(operand), binary.desc);
-    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(binary.index) | DNNL_ARG_SRC_1, slot});
+    arguments.push_back({DNNL_ARG_ATTR_MULTIPLE_POST_OP(binary.index) | DNNL_ARG_SRC_1,
+                         binary.slot(builder, call, planned)});
   }
 }
 

@@ -20,14 +20,17 @@ struct PostOps {
     int index = 0;            ///< of the post-op
     std::size_t operand = 0;  ///< of call.inputs
     dnnl::memory::desc desc;
+
+    /// The operand's memory in the form of `desc`. `call` has the layout that it lies in, `planned`
+    /// the one that `desc` was made for.
+    int slot(KernelBuilder& builder, const OpCall& call, const OpCall& planned) const;
   };
 
   dnnl::post_ops ops;
   std::vector<Binary> binaries;
   int bias_operand = kNone;  ///< an added operand that serves as the primitive's own bias
 
-  /// The post-ops' operands as arguments of the primitive. `call` has the layouts that they lie in,
-  /// `planned` those that the post-ops were made for.
+  /// The post-ops' operands as arguments of the primitive; `call` and `planned` as for slot().
   void add_arguments(KernelBuilder& builder, const OpCall& call, const OpCall& planned,
                      std::vector<KernelBuilder::Argument>& arguments) const;
 };
