@@ -35,7 +35,7 @@ constexpr Half::Half(float value) {
   const auto sign = static_cast<std::int32_t>((word >> 16) & 0x8000u);
   const auto magnitude = static_cast<std::int32_t>(word & 0x7fffffffu);
   // The exponent's bias is 127 there and 15 here; the carry of rounding may reach infinity.
-  const std::int32_t normal = (magnitude + 0xfff + ((magnitude >> 13) & 1) - (112 << 23)) >> 13;
+  const std::int32_t normal = (magnitude - (112 << 23) + 0xfff + ((magnitude >> 13) & 1)) >> 13;
   // Near 0.5 the unit in the last place of a float is half's smallest number, 2^-24.
   const std::int32_t small =
       std::bit_cast<std::int32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000;
