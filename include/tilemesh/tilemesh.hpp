@@ -11,6 +11,8 @@
 #include "tilemesh/mesh/mesh.hpp"
 #include "tilemesh/mesh/mesh_buffer.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
+#include "tilemesh/mesh/mesh_trace.hpp"
+#include "tilemesh/mesh/mesh_workload.hpp"
 #include "tilemesh/program/binary.hpp"
 #include "tilemesh/runtime/executable.hpp"
 #include "tilemesh/runtime/memory_plan.hpp"

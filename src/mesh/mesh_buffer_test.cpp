@@ -205,10 +205,8 @@ TEST_P(MeshBufferTest, AStaleViewNeverTouchesTheNextOwnersBytes) {
   queue_.enqueue_fill(next, {std::byte{7}});
   std::byte byte{};
   const ShardRead read = {.coord = mesh_.shape().coord_of(0),
-                          .host = &byte,
-                          .region = {.row_bytes = 1},
-                          .device_offset = 0,
-                          .keep_alive = nullptr};
+                          .host = MutableHostBytes::borrow(std::span(&byte, 1), nullptr),
+                          .region = rows(1, 1)};
   for (const std::string& text :
        {complaint([&] { queue_.enqueue_fill(stale, {std::byte{1}}); }),
         complaint([&] { queue_.enqueue_write_replicated(stale, &byte, 1, nullptr); }),

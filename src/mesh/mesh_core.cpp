@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/device/capture_scope.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 namespace tilemesh::detail {
@@ -193,6 +194,7 @@ bool MeshCore::idle(const MeshView& view) const {
 }
 
 Event MeshCore::mark_for_free(const MeshView& view) {
+  const CaptureScope none(nullptr);  // the marks are for now, not for a replay
   const std::vector<MeshQueue*> queues = all_queues(view);
   std::uint64_t work = 0;
   for (const MeshQueue* queue : queues) {
@@ -255,6 +257,7 @@ void MeshCore::drain(const MeshView& view) {
   if (on_worker_thread()) {
     return;
   }
+  const CaptureScope none(nullptr);
   for (MeshQueue* queue : all_queues(view)) {
     queue->finish();
   }

@@ -16,6 +16,9 @@ class MeshQueueTest : public MeshTest {
   static const std::byte* bytes_of(const std::vector<std::uint8_t>& values) {
     return reinterpret_cast<const std::byte*>(values.data());  // NOLINT
   }
+  static HostBytes borrow(const std::vector<std::uint8_t>& values) {
+    return HostBytes::borrow(std::span(values), nullptr);
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Meshes, MeshQueueTest, testing::ValuesIn(mesh_cases()), mesh_case_name);
 
@@ -31,10 +34,8 @@ TEST_P(MeshQueueTest, WritesOfShardsComeBackInPlace) {
   std::vector<ShardWrite> writes;
   for (int i = 0; i < mesh_.device_count(); ++i) {
     writes.push_back({.coord = mesh_.shape().coord_of(i),
-                      .host = bytes_of(host) + 16 * i,
-                      .region = {.row_bytes = 16},
-                      .device_offset = 0,
-                      .keep_alive = nullptr});
+                      .host = borrow(host).from(16 * i),
+                      .region = rows(1, 16)});
   }
   const Counters before = mesh_.counters();
   queue_.enqueue_write(buffer, writes);
@@ -76,10 +77,9 @@ TEST_P(MeshQueueTest, AWriteAtAnOffsetLeavesTheRest) {
   queue_.enqueue_fill(buffer, {std::byte{9}});
   const auto host = counting(4);
   const ShardWrite write = {.coord = mesh_.shape().coord_of(0),
-                            .host = bytes_of(host),
-                            .region = {.row_bytes = 4},
-                            .device_offset = 8,
-                            .keep_alive = nullptr};
+                            .host = borrow(host),
+                            .region = rows(1, 4),
+                            .device_offset = 8};
   queue_.enqueue_write(buffer, {&write, 1});
   const auto all = read_all(buffer);
   EXPECT_EQ((std::vector<std::uint8_t>(all.begin() + 6, all.begin() + 12)),
@@ -98,18 +98,16 @@ TEST_P(MeshQueueTest, RefusesTransfersThatDoNotFit) {
       return std::string(to_string(error.code()));
     }
   };
-  const ShardWrite good = {
-      .coord = mesh_.shape().coord_of(0),
-      .host = bytes_of(host),
-      .region = {.row_bytes = 4, .rows = 2, .host_pitch_bytes = 4, .device_pitch_bytes = 8},
-      .device_offset = 4,
-      .keep_alive = nullptr};
+  const ShardWrite good = {.coord = mesh_.shape().coord_of(0),
+                           .host = borrow(host),
+                           .region = rows(2, 4, 4, 8),
+                           .device_offset = 4};
   EXPECT_EQ(refuses(good), "enqueued");
   auto bad = good;
   bad.coord = {99, 99};
   EXPECT_EQ(refuses(bad), "invalid_argument");
   bad = good;
-  bad.host = nullptr;
+  bad.host = {};
   EXPECT_EQ(refuses(bad), "invalid_argument");
   bad = good;
   bad.device_offset = 5;
@@ -123,6 +121,13 @@ TEST_P(MeshQueueTest, RefusesTransfersThatDoNotFit) {
   EXPECT_EQ(refuses(bad), "invalid_argument");
   bad = good;
   bad.region.device_pitch_bytes = 3;
+  EXPECT_EQ(refuses(bad), "invalid_argument");
+  bad = good;
+  bad.region.host_pitch_bytes = -4;
+  EXPECT_EQ(refuses(bad), "invalid_argument");
+  bad.region.host_pitch_bytes = 61;  // 65 of 64 bytes
+  EXPECT_EQ(refuses(bad), "invalid_argument");
+  bad.region.host_pitch_bytes = std::numeric_limits<std::int64_t>::max();
   EXPECT_EQ(refuses(bad), "invalid_argument");
   EXPECT_THROW(queue_.enqueue_write_replicated(buffer, bytes_of(host), 17, nullptr), Error);
   EXPECT_THROW(queue_.enqueue_write_replicated(buffer, bytes_of(host), -1, nullptr), Error);

@@ -93,10 +93,7 @@ TEST_P(MeshStress, ManyThreadsEnqueueAllocateAndWait) {
         queue.enqueue_fill(buffer, {std::byte{value}});
         std::vector<std::uint8_t> got(1000);
         const ShardRead read = {.coord = mesh_.shape().coord_of(mesh_.device_count() - 1),
-                                .host = reinterpret_cast<std::byte*>(got.data()),  // NOLINT
-                                .region = {.row_bytes = 1000},
-                                .device_offset = 0,
-                                .keep_alive = nullptr};
+                                .host = MutableHostBytes::borrow(std::span(got), nullptr)};
         queue.wait(queue.enqueue_read(buffer, {&read, 1}));
         wrong += got == std::vector<std::uint8_t>(1000, value) ? 0 : 1;
       }

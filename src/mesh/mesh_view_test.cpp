@@ -48,10 +48,9 @@ std::vector<int> read_first_bytes(const Mesh& mesh, const MeshBufferView& buffer
   std::vector<ShardRead> reads;
   for (int i = 0; i < mesh.device_count(); ++i) {
     reads.push_back({.coord = mesh.shape().coord_of(i),
-                     .host = &bytes[static_cast<std::size_t>(i)],
-                     .region = {.row_bytes = 1},
-                     .device_offset = 0,
-                     .keep_alive = nullptr});
+                     .host = MutableHostBytes::borrow(
+                         std::span(bytes).subspan(static_cast<std::size_t>(i), 1), nullptr),
+                     .region = rows(1, 1)});
   }
   mesh.queue().enqueue_read(buffer, reads).wait();
   std::vector<int> values;
@@ -177,10 +176,8 @@ TEST(MeshView, RefusesABufferOfOtherDevices) {
   EXPECT_EQ(code_of([&] { left.queue().enqueue_write_replicated(buffer, &byte, 1, nullptr); }),
             invalid);
   const ShardWrite write = {.coord = {0, 1},
-                            .host = &byte,
-                            .region = {.row_bytes = 1},
-                            .device_offset = 0,
-                            .keep_alive = nullptr};
+                            .host = HostBytes::borrow(std::span(&byte, 1), nullptr),
+                            .region = rows(1, 1)};
   left.queue().enqueue_write(buffer, {&write, 1}).wait();  // the one device that both have
 }
 

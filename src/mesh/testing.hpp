@@ -54,11 +54,10 @@ class MeshTest : public testing::TestWithParam<MeshCase> {
     std::vector<std::uint8_t> all(static_cast<std::size_t>(bytes * mesh_.device_count()));
     std::vector<ShardRead> reads;
     for (int i = 0; i < mesh_.device_count(); ++i) {
-      reads.push_back({.coord = mesh_.shape().coord_of(i),
-                       .host = reinterpret_cast<std::byte*>(all.data()) + i * bytes,  // NOLINT
-                       .region = {.row_bytes = bytes},
-                       .device_offset = 0,
-                       .keep_alive = nullptr});
+      const auto part = std::span(all).subspan(static_cast<std::size_t>(i * bytes),
+                                               static_cast<std::size_t>(bytes));
+      reads.push_back(
+          {.coord = mesh_.shape().coord_of(i), .host = MutableHostBytes::borrow(part, nullptr)});
     }
     queue_.enqueue_read(buffer, reads).wait();
     return all;

@@ -46,9 +46,7 @@ class ShardMemory {
       return;
     }
     const ShardRead read{.coord = buffer_.mesh().shape().coord_of(index_),
-                         .host = data_,
-                         .region = region(),
-                         .keep_alive = {}};
+                         .host = MutableHostBytes::borrow(std::span(staging_), nullptr)};
     auto& queue = buffer_.mesh().queue(0);
     queue.wait(queue.enqueue_read(buffer_, {&read, 1}));
   }
@@ -57,20 +55,12 @@ class ShardMemory {
       return;
     }
     const ShardWrite write{.coord = buffer_.mesh().shape().coord_of(index_),
-                           .host = data_,
-                           .region = region(),
-                           .keep_alive = {}};
+                           .host = HostBytes::borrow(std::span(staging_), nullptr)};
     auto& queue = buffer_.mesh().queue(0);
     queue.wait(queue.enqueue_write(buffer_, {&write, 1}));
   }
 
  private:
-  TransferRegion region() const {
-    return {.row_bytes = buffer_.bytes_per_device(),
-            .host_pitch_bytes = buffer_.bytes_per_device(),
-            .device_pitch_bytes = buffer_.bytes_per_device()};
-  }
-
   const MeshBufferView& buffer_;
   int index_;
   std::vector<std::byte> staging_;
