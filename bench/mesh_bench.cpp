@@ -172,23 +172,14 @@ double memcpy_speed(HostArrays& arrays) {
   return gigabytes_per_second(arrays.first.size(), nanoseconds([&] { threads.clear(); }));
 }
 
-/// Borrowed host memory, which stays until the transfer is waited for.
-template <class Shard>
-void set_host(Shard& shard, auto* data, std::int64_t bytes) {
-  if constexpr (requires { shard.host = data; }) {
-    shard.host = data;
-  } else {
-    shard.host =
-        decltype(shard.host)::borrow(std::span(data, static_cast<std::size_t>(bytes)), nullptr);
-  }
-}
-
+/// A shard of borrowed host memory, which stays until the transfer is waited for.
 template <class Shard>
 Shard shard_of(const tm::Mesh& mesh, std::size_t device, auto* data, std::int64_t bytes,
                const tm::TransferRegion& region) {
   Shard shard;
   shard.coord = mesh.shape().coord_of(static_cast<int>(device));
-  set_host(shard, data, bytes);
+  shard.host =
+      decltype(shard.host)::borrow(std::span(data, static_cast<std::size_t>(bytes)), nullptr);
   shard.region = region;
   return shard;
 }
@@ -276,9 +267,7 @@ Result replicate_to_8() {
 }
 
 /// Microseconds of a replay of 100 commands and of enqueuing them, each until all have ended.
-/// A template, so that it can ask whether meshes can capture.
-template <class Mesh>
-Result replay_100(const Mesh& mesh) {
+Result replay_100(const tm::Mesh& mesh) {
   constexpr int kCommands = 100;
   tm::MeshQueue& queue = mesh.queue();
   const std::function<void()> commands = [&queue] {
@@ -286,20 +275,16 @@ Result replay_100(const Mesh& mesh) {
       queue.enqueue_host([](int) {});
     }
   };
-  if constexpr (requires { capture(mesh, commands).replay(); }) {
-    const auto trace = capture(mesh, commands);
-    const auto microseconds = [&queue](const std::function<void()>& call) {
-      return nanoseconds([&] {
-               call();
-               queue.finish();
-             }) /
-             1e3;
-    };
-    return in_turns([&] { return microseconds([&] { trace.replay(); }); },
-                    [&] { return microseconds(commands); });
-  } else {
-    return {};
-  }
+  const tm::MeshTrace trace = tm::capture(mesh, commands);
+  const auto microseconds = [&queue](const std::function<void()>& call) {
+    return nanoseconds([&] {
+             call();
+             queue.finish();
+           }) /
+           1e3;
+  };
+  return in_turns([&] { return microseconds([&] { trace.replay(); }); },
+                  [&] { return microseconds(commands); });
 }
 
 struct Case {
