@@ -12,7 +12,7 @@ namespace tilemesh::detail {
 /// What a launch needs besides its tensors; reused from run to run, so that a run allocates
 /// nothing.
 struct LaunchScratch {
-  std::vector<DeviceAddress> bases;                  ///< inputs, then outputs
+  std::vector<DeviceAddress> bases;                      ///< inputs, then outputs
   std::vector<std::shared_ptr<MeshBufferView>> buffers;  ///< of the same
   std::vector<Event> after;
   std::vector<Tensor> arguments;  ///< converted where needed
