@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <regex>
 #include <thread>
 
 #include <fmt/format.h>
@@ -72,8 +71,19 @@ TestResult parse_result(const std::string& name, const IsolatedResult& isolated)
 
 /// The same for reasons that differ in the names of nodes, tensors and files alone.
 std::string without_names(const std::string& reason) {
-  static const std::regex kQuoted(" *\"[^\"]*\"");
-  return std::regex_replace(reason, kQuoted, "");
+  std::string kind;
+  std::size_t at = 0;
+  while (at < reason.size()) {
+    const std::size_t open = reason.find('"', at);
+    const std::size_t close = open == std::string::npos ? open : reason.find('"', open + 1);
+    if (close == std::string::npos) {
+      break;
+    }
+    kind += reason.substr(at, open - at);
+    kind.erase(kind.find_last_not_of(' ') + 1);
+    at = close + 1;
+  }
+  return kind + reason.substr(at);
 }
 
 /// Counts of each status; the differing and failed tests one by one, the unsupported by reason.
