@@ -33,8 +33,8 @@ std::int64_t best_fit(const std::vector<Taken>& taken, std::int64_t bytes) {
 
 }  // namespace
 
-MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
-  MemoryPlan plan;
+WorkspacePlan plan_memory(std::span<const ValueLifetime> lifetimes) {
+  WorkspacePlan plan;
   plan.offsets.assign(lifetimes.size(), 0);
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -44,12 +44,12 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
   std::vector<std::size_t> placed;  // sorted by offset
   std::vector<Taken> taken;
   for (const std::size_t i : order) {
-    const Lifetime& life = lifetimes[i];
+    const ValueLifetime& life = lifetimes[i];
     if (life.bytes == 0) continue;
     const std::int64_t bytes = round_up(life.bytes, kAlignment);
     taken.clear();
     for (const std::size_t j : placed) {
-      const Lifetime& other = lifetimes[j];
+      const ValueLifetime& other = lifetimes[j];
       if (other.first <= life.last && life.first <= other.last) {
         taken.push_back({plan.offsets[j], plan.offsets[j] + round_up(other.bytes, kAlignment)});
       }

@@ -174,7 +174,7 @@ class StorageAssigner {
 
   void place_workspace() {
     find_lifetimes();
-    std::vector<Lifetime> lifetimes;
+    std::vector<ValueLifetime> lifetimes;
     std::vector<std::uint32_t> owners;
     for (std::uint32_t v = 0; v < groups_.size(); ++v) {
       if (root(v) != v || !is_undecided(v)) continue;
@@ -183,7 +183,7 @@ class StorageAssigner {
                            groups_[v].last_use});
       owners.push_back(v);
     }
-    const MemoryPlan plan = plan_memory(lifetimes);
+    const WorkspacePlan plan = plan_memory(lifetimes);
     for (std::size_t i = 0; i < owners.size(); ++i) {
       lie(owners[i], {Storage::Kind::workspace, 0, plan.offsets[i]}, Space::dram);
     }

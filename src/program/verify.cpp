@@ -17,7 +17,7 @@ std::string describe_op(const Program& program, std::size_t op) {
   return fmt::format("op {} \"{}\" ({})", op, described.name, described.op);
 }
 
-ByteRange range_of(const ProgramCheck& check, std::uint32_t value) {
+Footprint range_of(const ProgramCheck& check, std::uint32_t value) {
   const ProgramValue& held = check.program.values[value];
   const Storage& storage = held.storage;
   // Workspaces are told apart by their space, everything else by its index.

@@ -37,15 +37,15 @@ std::string describe(const Program& program, std::uint32_t value);
 std::string describe_op(const Program& program, std::size_t op);
 
 /// A value's bytes within its buffer: an input, an output, a constant or a workspace.
-struct ByteRange {
+struct Footprint {
   std::uint64_t buffer = 0;  ///< equal for two values in the same buffer
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::uint32_t value = 0;
 
   bool empty() const { return begin == end; }
-  friend auto operator<=>(const ByteRange&, const ByteRange&) = default;
+  friend auto operator<=>(const Footprint&, const Footprint&) = default;
 };
-ByteRange range_of(const ProgramCheck& check, std::uint32_t value);
+Footprint range_of(const ProgramCheck& check, std::uint32_t value);
 
 }  // namespace tilemesh

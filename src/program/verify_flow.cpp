@@ -29,7 +29,7 @@ class Contents {
   using Key = std::pair<std::uint64_t, std::int64_t>;
   using Pieces = std::map<Key, Piece>;
 
-  void write(const ByteRange& range) {
+  void write(const Footprint& range) {
     if (range.empty()) {
       return;
     }
@@ -42,7 +42,7 @@ class Contents {
 
   /// Calls `visit(owner)` for each piece in the range; false at a byte that nobody wrote.
   template <class Visit>
-  bool read(const ByteRange& range, Visit visit) const {
+  bool read(const Footprint& range, Visit visit) const {
     std::int64_t at = range.begin;
     while (at < range.end) {
       auto piece = pieces_.upper_bound({range.buffer, at});
@@ -234,7 +234,7 @@ class FlowCheck {
   /// nobody writes is a view without an op: of what lies around it, or put together of what lies in
   /// it.
   void check_read(std::uint32_t value) {
-    const ByteRange range = range_of(check_, value);
+    const Footprint range = range_of(check_, value);
     const std::uint32_t value_root = root(value);
     const bool written = has_writer_[value] || value_root != value;
     const bool complete = here_->read(range, [&](std::uint32_t owner) {
@@ -253,7 +253,7 @@ class FlowCheck {
     }
   }
 
-  static bool nested(const ByteRange& a, const ByteRange& b) {
+  static bool nested(const Footprint& a, const Footprint& b) {
     return (a.begin <= b.begin && b.end <= a.end) || (b.begin <= a.begin && a.end <= b.end);
   }
 

@@ -113,14 +113,14 @@ void check_written(const ProgramCheck& check, std::uint32_t value) {
 }
 
 /// The ranges of the outputs in order of their place; no two overlap.
-std::vector<ByteRange> output_ranges(const ProgramCheck& check, const ProgramOp& op) {
-  std::vector<ByteRange> ranges;
+std::vector<Footprint> output_ranges(const ProgramCheck& check, const ProgramOp& op) {
+  std::vector<Footprint> ranges;
   for (const std::uint32_t output : op.outputs) {
     if (output == ProgramOp::kAbsent) {
       continue;
     }
     check_written(check, output);
-    const ByteRange range = range_of(check, output);
+    const Footprint range = range_of(check, output);
     if (!range.empty()) {
       ranges.push_back(range);
     }
@@ -138,16 +138,16 @@ std::vector<ByteRange> output_ranges(const ProgramCheck& check, const ProgramOp&
 
 /// An output may be exactly one of the inputs, in place, and otherwise must not touch them.
 void check_overlaps(const ProgramCheck& check, const ProgramOp& op) {
-  const std::vector<ByteRange> outputs = output_ranges(check, op);
+  const std::vector<Footprint> outputs = output_ranges(check, op);
   for (const std::uint32_t id : op.inputs) {
     if (id == ProgramOp::kAbsent) {
       continue;
     }
-    const ByteRange input = range_of(check, id);
+    const Footprint input = range_of(check, id);
     // The outputs are disjoint, so their ends are in order too: the first that ends behind the
     // input's begin is the only candidate that could begin before it.
     const auto found =
-        std::partition_point(outputs.begin(), outputs.end(), [&](const ByteRange& output) {
+        std::partition_point(outputs.begin(), outputs.end(), [&](const Footprint& output) {
           return output.buffer < input.buffer ||
                  (output.buffer == input.buffer && output.end <= input.begin);
         });

@@ -40,8 +40,9 @@ Topology load_topology() {
 
 /// Loading takes milliseconds, and nothing of it changes; the affinity is asked for separately.
 hwloc_topology_t topology() {
-  static const Topology loaded = load_topology();
-  return loaded.get();
+  // Never destroyed: a worker may still be starting when the process ends.
+  static const auto* const loaded = new Topology(load_topology());
+  return loaded->get();
 }
 
 Bitmap bitmap_of(const std::vector<unsigned>& processors) {
