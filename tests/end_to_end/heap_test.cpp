@@ -22,7 +22,6 @@ bool is_from_onednn(void* caller) {
 
 }  // namespace
 
-// Under a sanitizer the allocator is the sanitizer's; the count still holds.
 [[gnu::noinline]] void* operator new(std::size_t size) {
   if (!is_from_onednn(__builtin_return_address(0))) {
     ++allocation_count;
