@@ -1,12 +1,19 @@
 #pragma once
 
 #include <functional>
+#include <ostream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "tilemesh/tilemesh.hpp"
+
+namespace tilemesh {
+inline void PrintTo(const MeshShape& shape, std::ostream* out) {
+  *out << shape.to_string();
+}
+}  // namespace tilemesh
 
 /// Small programs that many tests run, and what they check errors with.
 namespace tilemesh::programs {
