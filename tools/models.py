@@ -1,4 +1,4 @@
-"""The models of the pinned wheels, with inputs that make sense for them."""
+"""The models of the pinned wheels and those that we make, with inputs that make sense for them."""
 
 import dataclasses
 import pathlib
@@ -54,6 +54,8 @@ VAD = silero("silero_vad.onnx", 576, 16000)
 CLS = Case("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)})
 REC = Case("ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)})
 DET = Case("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 160, 224)})
+ENCODER = Case("encoder.onnx", {"x": (1, 128, 384)})
+ENCODER_8 = Case(ENCODER.file, {"x": (8, 128, 384)})
 
 # What is timed.
 TIMED = {"silero_vad": VAD, "ppocr_cls": CLS, "ppocr_rec": REC, "ppocr_det": DET}
@@ -76,4 +78,6 @@ ALL = (
     Case(REC.file, {"x": (1, 3, 48, 333)}),
     DET,
     Case(DET.file, {"x": (1, 3, 96, 352)}),
+    ENCODER,
+    ENCODER_8,
 )

@@ -1,4 +1,4 @@
-"""Compares `tilemesh run` with onnxruntime on the models of the pinned wheels, over several meshes.
+"""Compares `tilemesh run` with onnxruntime on the models of tools/models.py, over several meshes.
 
 Two elements are equal within a relative 1e-3 or an absolute 1e-5; inputs are replicated, so every
 mesh has to give the same bits as the first, with one thread a device. Exits with 1 when any differ.
