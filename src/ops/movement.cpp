@@ -284,7 +284,20 @@ void run_expand(const OpCall& call, Inputs inputs, Outputs outputs) {
                 outputs[0], call.outputs[0].dtype, out);
 }
 
+// --- reshard -----------------------------------------------------------------------------------
+
+// Another placement of the same tensor: globally nothing changes.
+std::vector<OperandType> infer_reshard(const OpCall& call) {
+  return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
+}
+
+void run_reshard(const OpCall& call, Inputs inputs, Outputs outputs) {
+  const auto bytes = call.inputs[0].shape.element_count() * size_of(call.inputs[0].dtype);
+  if (bytes > 0) std::memcpy(outputs[0], inputs[0], static_cast<std::size_t>(bytes));
+}
+
 constexpr OpDef kOps[] = {
+    {.name = "reshard", .infer = infer_reshard, .factors = no_factors, .reference = run_reshard},
     {.name = "reshape",
      .infer = infer_reshape,
      .factors = reshape_factors,

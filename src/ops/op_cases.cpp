@@ -169,6 +169,7 @@ void add_movement(std::vector<Case>& cases) {
   cases.push_back({"concat", {random({2, 3}), random({2, 1})}, {{"axis", std::int64_t{1}}}});
   cases.push_back(
       {"split", {random({2, 5})}, {{"axis", std::int64_t{1}}, {"sizes", Ints{3, 0, 2}}}});
+  cases.push_back({"reshard", {random({2, 3})}});
   cases.push_back({"slice",
                    {random({4, 5, 6})},
                    {{"starts", Ints{3, 0}},

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tilemesh/device/communicator.hpp"
 #include "tilemesh/ops/op.hpp"
 #include "tilemesh/types/tensor_spec.hpp"
 
@@ -34,9 +35,11 @@ struct DeviceStep {
     jump,           ///< to `target`
     jump_if_false,  ///< to `target` if operand 0, one bool, is false
     fail,           ///< the program fails with `message`
+    exchange,       ///< a collective, from operand 0 to operand 1
   };
   Kind kind = Kind::call;
   OpCall call;                        ///< on the device's own shard
+  ExchangePart exchange;              ///< only for `exchange`
   std::vector<StepOperand> operands;  ///< inputs, then outputs
   int target = 0;                     ///< > own index; the list's size ends the program
   std::string name;                   ///< for errors: "op 7 \"matmul_3\""

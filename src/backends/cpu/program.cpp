@@ -114,6 +114,8 @@ void CpuProgram::run(std::span<const DeviceAddress> bases) {
           i = *pointers_[step.operands] == std::byte{0} ? step.target : i + 1;
           break;
         case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, messages_[i]);
+        case DeviceStep::Kind::exchange:
+          throw Error(ErrorCode::unsupported, "this device can't take part in collectives");
       }
     }
   } catch (...) {

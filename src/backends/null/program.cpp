@@ -65,6 +65,8 @@ std::size_t NullProgram::run_step(std::size_t index, std::span<const DeviceAddre
     case DeviceStep::Kind::jump_if_false:
       return operands[0][0] == std::byte{0} ? static_cast<std::size_t>(step.target) : index + 1;
     case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, step.message);
+    case DeviceStep::Kind::exchange:
+      throw Error(ErrorCode::unsupported, "this device can't take part in collectives");
   }
   return index + 1;
 }
