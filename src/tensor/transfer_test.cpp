@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <ostream>
 #include <random>
 
 #include <gtest/gtest.h>
@@ -9,6 +10,11 @@
 #include "tilemesh/mesh/mesh_queue.hpp"
 
 namespace tilemesh {
+
+void PrintTo(const MeshShape& shape, std::ostream* out) {
+  *out << shape.to_string();
+}
+
 namespace {
 
 std::vector<std::int32_t> iota(std::int64_t count) {

@@ -1,11 +1,17 @@
 #include "tilemesh/types/mesh_range.hpp"
 
+#include <ostream>
 #include <random>
 #include <set>
 
 #include <gtest/gtest.h>
 
 namespace tilemesh {
+
+void PrintTo(const MeshShape& shape, std::ostream* out) {
+  *out << shape.to_string();
+}
+
 namespace {
 
 using Naive = std::set<std::vector<std::int32_t>>;
