@@ -7,14 +7,6 @@
 namespace tilemesh::detail {
 namespace {
 
-bool lower_offset(const ByteRange& a, const ByteRange& b) {
-  return a.offset < b.offset;
-}
-
-bool smaller(const ByteRange& a, const ByteRange& b) {
-  return a.bytes != b.bytes ? a.bytes < b.bytes : a.offset < b.offset;
-}
-
 /// Mixes a hole into 64 bits; fingerprints are the exclusive or over all holes.
 std::uint64_t hash_of(const ByteRange& hole) {
   std::uint64_t h = static_cast<std::uint64_t>(hole.offset) * 0x9e3779b97f4a7c15u;
@@ -57,20 +49,17 @@ std::optional<std::int64_t> best_fit(std::span<const ByteRange> holes, std::int6
 }
 
 FreeList::FreeList(std::int64_t arena_bytes) {
-  if (arena_bytes > 0) insert_hole(by_offset_.end(), {0, arena_bytes});
+  if (arena_bytes > 0) insert_hole({0, arena_bytes});
 }
 
 std::optional<std::int64_t> FreeList::find(std::int64_t bytes, std::int64_t alignment,
                                            Lifetime lifetime) const {
-  auto hole = std::lower_bound(by_size_.begin(), by_size_.end(), ByteRange{0, bytes}, smaller);
-  for (; hole != by_size_.end(); ++hole) {
+  for (auto hole = by_size_.lower_bound({0, bytes}); hole != by_size_.end(); ++hole) {
     const auto offset = place_in(*hole, bytes, alignment, lifetime);
     if (!offset) continue;
     if (lifetime == Lifetime::lasting) return offset;
     // Of the holes of this size the last one that fits; this one does.
-    const std::int64_t size = hole->bytes;
-    auto last = std::find_if(hole, by_size_.end(),
-                             [&](const ByteRange& other) { return other.bytes != size; });
+    auto last = by_size_.lower_bound({0, hole->bytes + 1});
     while (true) {
       if (const auto high = place_in(*--last, bytes, alignment, lifetime)) return high;
     }
@@ -79,26 +68,27 @@ std::optional<std::int64_t> FreeList::find(std::int64_t bytes, std::int64_t alig
 }
 
 void FreeList::take(const ByteRange& range) {
-  auto hole = std::upper_bound(by_offset_.begin(), by_offset_.end(), range, lower_offset);
+  auto hole = by_offset_.lower_bound({range.offset + 1, 0});
   TILEMESH_CHECK(hole != by_offset_.begin(), "a range is taken where no hole is");
   --hole;
-  const std::int64_t before = range.offset - hole->offset;
-  const std::int64_t after = hole->bytes - before - range.bytes;
+  const ByteRange whole = *hole;
+  const std::int64_t before = range.offset - whole.offset;
+  const std::int64_t after = whole.bytes - before - range.bytes;
   TILEMESH_CHECK(after >= 0, "a range is taken where no hole is");
   if (before == 0 && after == 0) {
     erase_hole(hole);
   } else if (before == 0) {
     resize_hole(hole, {range.offset + range.bytes, after});
   } else {
-    resize_hole(hole, {hole->offset, before});
-    if (after > 0) insert_hole(hole + 1, {range.offset + range.bytes, after});
+    resize_hole(hole, {whole.offset, before});
+    if (after > 0) insert_hole({range.offset + range.bytes, after});
   }
 }
 
 void FreeList::give(const ByteRange& range) {
-  const auto next = std::upper_bound(by_offset_.begin(), by_offset_.end(), range, lower_offset);
+  const auto next = by_offset_.lower_bound({range.offset + 1, 0});
   const bool has_previous = next != by_offset_.begin();
-  const auto previous = has_previous ? next - 1 : next;
+  const auto previous = has_previous ? std::prev(next) : next;
   const std::int64_t end = range.offset + range.bytes;
   TILEMESH_CHECK((!has_previous || previous->offset + previous->bytes <= range.offset) &&
                      (next == by_offset_.end() || end <= next->offset),
@@ -107,50 +97,37 @@ void FreeList::give(const ByteRange& range) {
   const bool joins_next = next != by_offset_.end() && next->offset == end;
   if (joins_previous && joins_next) {
     const ByteRange joined{previous->offset, previous->bytes + range.bytes + next->bytes};
-    erase_hole(next);  // leaves what lies before it in place
-    resize_hole(previous, joined);
+    resize_hole(previous, joined);  // in place, so that `next` stays what it is
+    erase_hole(next);
   } else if (joins_previous) {
     resize_hole(previous, {previous->offset, previous->bytes + range.bytes});
   } else if (joins_next) {
     resize_hole(next, {range.offset, range.bytes + next->bytes});
   } else {
-    insert_hole(next, range);
+    insert_hole(range);
   }
 }
 
-void FreeList::resize_hole(Holes::iterator hole, const ByteRange& changed) {
+void FreeList::resize_hole(ByOffset::Iterator hole, const ByteRange& changed) {
   fingerprint_ ^= hash_of(*hole) ^ hash_of(changed);
   free_bytes_ += changed.bytes - hole->bytes;
-  // Moves the entry to its new place among the sizes; the others shift by one.
-  const auto from = find_by_size(*hole);
-  if (smaller(*hole, changed)) {
-    const auto to = std::lower_bound(from + 1, by_size_.end(), changed, smaller);
-    std::move(from + 1, to, from);
-    *(to - 1) = changed;
-  } else {
-    const auto to = std::lower_bound(by_size_.begin(), from, changed, smaller);
-    std::move_backward(to, from, from + 1);
-    *to = changed;
-  }
-  *hole = changed;
+  by_size_.erase(by_size_.lower_bound(*hole));
+  by_size_.insert(changed);
+  by_offset_.replace(hole, changed);
 }
 
-void FreeList::insert_hole(Holes::iterator before, const ByteRange& hole) {
+void FreeList::insert_hole(const ByteRange& hole) {
   fingerprint_ ^= hash_of(hole);
   free_bytes_ += hole.bytes;
-  by_size_.insert(std::lower_bound(by_size_.begin(), by_size_.end(), hole, smaller), hole);
-  by_offset_.insert(before, hole);
+  by_size_.insert(hole);
+  by_offset_.insert(hole);
 }
 
-void FreeList::erase_hole(Holes::iterator hole) {
+void FreeList::erase_hole(ByOffset::Iterator hole) {
   fingerprint_ ^= hash_of(*hole);
   free_bytes_ -= hole->bytes;
-  by_size_.erase(find_by_size(*hole));
+  by_size_.erase(by_size_.lower_bound(*hole));
   by_offset_.erase(hole);
-}
-
-FreeList::Holes::iterator FreeList::find_by_size(const ByteRange& hole) {
-  return std::lower_bound(by_size_.begin(), by_size_.end(), hole, smaller);
 }
 
 }  // namespace tilemesh::detail

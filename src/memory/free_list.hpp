@@ -7,6 +7,8 @@
 
 #include "tilemesh/memory/lockstep_allocator.hpp"
 
+#include "hole_index.hpp"
+
 namespace tilemesh::detail {
 
 /// Where `bytes` would lie in `hole`: as low as the alignment (a power of two) allows for lasting
@@ -19,7 +21,7 @@ std::optional<std::int64_t> place_in(const ByteRange& hole, std::int64_t bytes,
 std::optional<std::int64_t> best_fit(std::span<const ByteRange> holes, std::int64_t bytes,
                                      std::int64_t alignment, Lifetime lifetime);
 
-/// The holes of an arena; neighbours are always joined. Keeps the room of its arrays, so that it
+/// The holes of an arena; neighbours are always joined. Keeps the room of its indexes, so that it
 /// stops allocating once it has seen its greatest number of holes.
 class FreeList {
  public:
@@ -33,8 +35,11 @@ class FreeList {
   /// Gives a range back and joins it to its neighbours. The range must overlap no hole.
   void give(const ByteRange& range);
 
+  struct LowerOffset {
+    bool operator()(const ByteRange& a, const ByteRange& b) const { return a.offset < b.offset; }
+  };
   /// In order of offset.
-  std::span<const ByteRange> holes() const { return by_offset_; }
+  const HoleIndex<LowerOffset>& holes() const { return by_offset_; }
   std::int64_t free_bytes() const { return free_bytes_; }
   std::int64_t largest_bytes() const { return by_size_.empty() ? 0 : by_size_.back().bytes; }
 
@@ -44,15 +49,22 @@ class FreeList {
   }
 
  private:
-  using Holes = std::vector<ByteRange>;
+  struct Smaller {  // then at the lower offset
+    bool operator()(const ByteRange& a, const ByteRange& b) const {
+      return static_cast<bool>(static_cast<int>(a.bytes < b.bytes) |
+                               (static_cast<int>(a.bytes == b.bytes) &
+                                static_cast<int>(a.offset < b.offset)));  // without a branch
+    }
+  };
+  using ByOffset = HoleIndex<LowerOffset>;
+  using BySize = HoleIndex<Smaller>;
 
-  void resize_hole(Holes::iterator hole, const ByteRange& changed);
-  void insert_hole(Holes::iterator before, const ByteRange& hole);
-  void erase_hole(Holes::iterator hole);
-  Holes::iterator find_by_size(const ByteRange& hole);
+  void resize_hole(ByOffset::Iterator hole, const ByteRange& changed);
+  void insert_hole(const ByteRange& hole);
+  void erase_hole(ByOffset::Iterator hole);
 
-  Holes by_offset_;
-  Holes by_size_;  // then by offset
+  ByOffset by_offset_;
+  BySize by_size_;
   std::int64_t free_bytes_ = 0;
   std::uint64_t fingerprint_ = 0;
 };

@@ -1,5 +1,8 @@
 #include "free_list.hpp"
 
+#include <algorithm>
+#include <random>
+
 #include <gtest/gtest.h>
 
 #include "tilemesh/base/error.hpp"
@@ -62,8 +65,8 @@ TEST(FreeList, JoinsNeighboursInEveryOrder) {
     EXPECT_EQ(list.largest_bytes(), 0);
     for (const std::size_t i : order)
       list.give(parts[i]);
-    ASSERT_EQ(list.holes().size(), 1u);
-    EXPECT_EQ(list.holes()[0], (ByteRange{0, 192}));
+    EXPECT_EQ(std::vector<ByteRange>(list.holes().begin(), list.holes().end()),
+              (std::vector<ByteRange>{{0, 192}}));
     EXPECT_EQ(list, FreeList(192));
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -82,6 +85,40 @@ TEST(FreeList, ZeroBytesAreOneEmptyList) {
   const FreeList list(0);
   EXPECT_TRUE(list.holes().empty());
   EXPECT_EQ(list.find(1, 1, Lifetime::lasting), std::nullopt);
+}
+
+TEST(FreeList, FindsTheBestOfThousandsOfHolesInAnArenaOfTerabytes) {
+  const unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto below = [&](std::uint64_t n) {
+    return static_cast<std::int64_t>(random() % n);
+  };
+  FreeList list(std::int64_t{1} << 44);
+  std::vector<ByteRange> live;
+  std::size_t most_holes = 0;
+  for (int step = 0; step < 24000; ++step) {
+    // Few sizes, so that many holes are alike, and some beyond 32 bits.
+    const std::int64_t bytes = below(10) == 0 ? (std::int64_t{5} << 30) : 64 * (1 + below(6));
+    const std::int64_t alignment = std::int64_t{1} << below(13);
+    const Lifetime lifetime = below(2) == 0 ? Lifetime::lasting : Lifetime::temporary;
+    const std::vector<ByteRange> holes(list.holes().begin(), list.holes().end());
+    most_holes = std::max(most_holes, holes.size());
+    const auto offset = list.find(bytes, alignment, lifetime);
+    ASSERT_EQ(offset, best_fit(holes, bytes, alignment, lifetime)) << "step " << step;
+    if (below(10) < (step < 12000 ? 8 : 4) && offset) {
+      list.take({*offset, bytes});
+      live.push_back({*offset, bytes});
+    } else if (!live.empty()) {
+      std::swap(live[static_cast<std::size_t>(below(live.size()))], live.back());
+      list.give(live.back());
+      live.pop_back();
+    }
+  }
+  EXPECT_GT(most_holes, 1000U);
+  for (const ByteRange& rest : live)
+    list.give(rest);
+  EXPECT_EQ(list, FreeList(std::int64_t{1} << 44));
 }
 
 }  // namespace

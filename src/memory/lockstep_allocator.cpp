@@ -44,19 +44,21 @@ std::int64_t size_to_take(std::int64_t bytes, std::int64_t alignment) {
   return bytes == 0 ? alignment : round_up(bytes, std::min(alignment, kGranule));
 }
 
-/// The parts that two lists of holes have in common, in order of offset.
-void intersect(std::span<const ByteRange> a, std::span<const ByteRange> b,
-               std::vector<ByteRange>& common) {
+/// The parts that two lists of holes have in common; all in order of offset.
+template <class Holes>
+void intersect(const std::vector<ByteRange>& a, const Holes& b, std::vector<ByteRange>& common) {
   common.clear();
-  for (std::size_t i = 0, k = 0; i < a.size() && k < b.size();) {
-    const std::int64_t begin = std::max(a[i].offset, b[k].offset);
-    const std::int64_t a_end = a[i].offset + a[i].bytes;
-    const std::int64_t b_end = b[k].offset + b[k].bytes;
-    if (begin < std::min(a_end, b_end)) common.push_back({begin, std::min(a_end, b_end) - begin});
-    if (a_end < b_end) {
-      ++i;
+  auto right = b.begin();
+  for (auto left = a.begin(); left != a.end() && right != b.end();) {
+    const std::int64_t begin = std::max(left->offset, right->offset);
+    const std::int64_t left_end = left->offset + left->bytes;
+    const std::int64_t right_end = right->offset + right->bytes;
+    const std::int64_t end = std::min(left_end, right_end);
+    if (begin < end) common.push_back({begin, end - begin});
+    if (left_end < right_end) {
+      ++left;
     } else {
-      ++k;
+      ++right;
     }
   }
 }
@@ -222,7 +224,7 @@ std::optional<std::int64_t> LockstepAllocator::State::find(std::int64_t bytes,
                                                            std::int64_t alignment,
                                                            Lifetime lifetime) {
   if (chosen.size() == 1) return classes[chosen[0]].free.find(bytes, alignment, lifetime);
-  const auto first = classes[chosen[0]].free.holes();
+  const auto& first = classes[chosen[0]].free.holes();
   common.assign(first.begin(), first.end());
   for (std::size_t k = 1; k < chosen.size(); ++k) {
     intersect(common, classes[chosen[k]].free.holes(), narrowed);
