@@ -17,6 +17,7 @@
 #include "tilemesh/runtime/executable.hpp"
 #include "tilemesh/runtime/memory_plan.hpp"
 #include "tilemesh/runtime/model.hpp"
+#include "tilemesh/runtime/profile.hpp"
 #include "tilemesh/runtime/submit.hpp"
 #include "tilemesh/tensor/tensor.hpp"
 #include "tilemesh/tensor/transfer.hpp"

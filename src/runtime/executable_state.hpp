@@ -1,11 +1,14 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tilemesh/runtime/executable.hpp"
+#include "tilemesh/runtime/submit.hpp"
 
 namespace tilemesh::detail {
 
@@ -40,5 +43,14 @@ struct ExecutableState {
   std::mutex mutex_;
   std::vector<std::unique_ptr<LaunchScratch>> pool_;
 };
+
+/// The program's ops as steps of its devices, with constants and workspaces where `state` has them.
+std::vector<DeviceStep> make_steps(const ExecutableState& state);
+
+/// As run(), with `execute` in place of the launch: it gets the bound addresses, and returns when
+/// all has run.
+std::vector<Tensor> run_with(const Executable& executable, std::span<const Argument> arguments,
+                             const SubmitOptions& options,
+                             const std::function<void(const LaunchScratch&)>& execute);
 
 }  // namespace tilemesh::detail

@@ -142,6 +142,14 @@ DeviceStep step(const ExecutableState& state, std::size_t index) {
 
 }  // namespace
 
+std::vector<DeviceStep> detail::make_steps(const ExecutableState& state) {
+  std::vector<DeviceStep> steps;
+  for (std::size_t i = 0; i < state.program->ops.size(); ++i) {
+    steps.push_back(step(state, i));
+  }
+  return steps;
+}
+
 Executable prepare(const Mesh& mesh, const BoundProgram& program) {
   if (!(mesh.shape() == program->mesh)) {
     throw Error(ErrorCode::mismatch,
@@ -155,10 +163,7 @@ Executable prepare(const Mesh& mesh, const BoundProgram& program) {
     describe_arguments(*state);
     place_constants(*state);
     place_workspaces(*state);
-    std::vector<DeviceStep> steps;
-    for (std::size_t i = 0; i < program->ops.size(); ++i) {
-      steps.push_back(step(*state, i));
-    }
+    const std::vector<DeviceStep> steps = detail::make_steps(*state);
     for (int i = 0; i < mesh.device_count(); ++i) {
       state->device_programs.push_back(mesh.device(i).prepare(steps));
     }

@@ -308,18 +308,37 @@ std::vector<Tensor> submit(const Executable& executable, std::span<const Argumen
   return make_outputs(state, *scratch, done);
 }
 
-std::vector<Tensor> run(const Executable& executable, std::span<const Argument> arguments,
-                        const SubmitOptions& options) {
+namespace {
+
+/// run() with a launch of the caller's; a template, so that the usual one costs nothing.
+template <class Execute>
+std::vector<Tensor> run_by(const Executable& executable, std::span<const Argument> arguments,
+                           const SubmitOptions& options, const Execute& execute) {
   auto& state = *executable.state();
   const ScratchLease scratch(state);
   bind_inputs(state, arguments, options, *scratch);
   bind_outputs(state, *scratch);
-  launch_and_wait(executable, *scratch);
+  execute(*scratch);
   std::vector<Tensor> outputs = make_outputs(state, *scratch, {});
   for (const Tensor& output : outputs) {
     output.wait();
   }
   return outputs;
+}
+
+}  // namespace
+
+std::vector<Tensor> run(const Executable& executable, std::span<const Argument> arguments,
+                        const SubmitOptions& options) {
+  return run_by(executable, arguments, options,
+                [&](LaunchScratch& scratch) { launch_and_wait(executable, scratch); });
+}
+
+std::vector<Tensor> detail::run_with(const Executable& executable,
+                                     std::span<const Argument> arguments,
+                                     const SubmitOptions& options,
+                                     const std::function<void(const LaunchScratch&)>& execute) {
+  return run_by(executable, arguments, options, execute);
 }
 
 void run_into(const Executable& executable, std::span<const Argument> arguments,
