@@ -5,6 +5,7 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -14,12 +15,14 @@
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/mesh/mesh.hpp"
+#include "tilemesh/runtime/profile.hpp"
 #include "tilemesh/runtime/submit.hpp"
 
 #include "command.hpp"
 #include "describe.hpp"
 #include "model_options.hpp"
 #include "npy.hpp"
+#include "profile_report.hpp"
 #include "random_arrays.hpp"
 #include "table.hpp"
 #include "terminal.hpp"
@@ -29,6 +32,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kProfileRepeats = 20;  // unless more are asked for
+
 struct Options {
   std::string model;
   std::string program;
@@ -37,6 +42,7 @@ struct Options {
   ModelOptions compile;
   int repeat = 1;
   std::uint64_t seed = 0;
+  bool profile = false;
   bool json = false;
 };
 
@@ -174,6 +180,12 @@ class Runner {
     return {std::move(outputs), spent.count()};
   }
 
+  /// Times op by op.
+  Profile profile(int repeats) {
+    const std::vector<Argument> arguments(tensors_.begin(), tensors_.end());
+    return tilemesh::profile(executable_, arguments, repeats);
+  }
+
   const Executable& executable() const { return executable_; }
 
  private:
@@ -261,6 +273,7 @@ struct Report {
   std::vector<OutputReport> outputs;
   Timing timing;
   Counters first;  ///< of the run whose outputs are shown, the reading back included
+  std::optional<Profile> profile;
 };
 
 bool any_random(const std::vector<InputArray>& inputs) {
@@ -300,6 +313,9 @@ void print_report(const Report& report) {
                       format_seconds(timing.median), format_seconds(timing.min),
                       format_seconds(timing.p90), timing.runs));
   }
+  if (report.profile) {
+    print(profile_text(report.executable, *report.profile));
+  }
 }
 
 Json to_json(const Report& report) {
@@ -334,6 +350,9 @@ Json to_json(const Report& report) {
   json["first_run"] = {{"host_to_device_bytes", report.first.host_to_device_bytes},
                        {"device_to_host_bytes", report.first.device_to_host_bytes},
                        {"conversions", report.first.conversions}};
+  if (report.profile) {
+    json["profile"] = profile_json(report.executable, *report.profile);
+  }
   return json;
 }
 
@@ -351,7 +370,7 @@ void run(const Options& options) {
   Runner runner(prepare(mesh, program), inputs, progress);
   const Counters before = mesh.counters();
   auto [outputs, seconds] = runner.run();
-  Report report{options, runner.executable(), inputs, read_outputs(*program, outputs), {}, {}};
+  Report report{options, runner.executable(), inputs, read_outputs(*program, outputs), {}, {}, {}};
   report.first = mesh.counters() - before;
   outputs.clear();
 
@@ -359,6 +378,10 @@ void run(const Options& options) {
   for (int i = 0; options.repeat > 1 && i < options.repeat; ++i) {
     progress.show("running", static_cast<double>(i) / options.repeat);
     times.push_back(runner.run().second);
+  }
+  if (options.profile) {
+    progress.show("profiling", 0);
+    report.profile = runner.profile(std::max(options.repeat, kProfileRepeats));
   }
   progress.clear();
   report.timing = summarize(times.empty() ? std::vector<double>{seconds} : times);
@@ -393,6 +416,8 @@ void add_run(CLI::App& app, Outcome& /*outcome*/) {
   command->add_option("--repeat", options->repeat, "Run so many times for the time")
       ->check(CLI::Range(1, 1000000000));
   command->add_option("--seed", options->seed, "Of random inputs");
+  command->add_flag("--profile", options->profile,
+                    "Time each op as well: median of --repeat runs, at least 20");
   command->add_flag("--json", options->json, "Print JSON");
   options->compile.add_to(*command);
   command->callback([options] { run(*options); });

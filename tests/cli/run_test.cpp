@@ -48,6 +48,27 @@ TEST_F(Run, PrintsJson) {
   EXPECT_EQ(json["inputs"][2]["from"], "zeros");
 }
 
+TEST_F(Run, ProfilesOps) {
+  ProgramBuilder builder("two_ops");
+  const auto x = builder.input("x", {.shape = {3, 3}});
+  builder.output("y", builder.softmax(builder.matmul(x, x), 1));
+  compile({builder.build()}, {}).save(path("two.tmb"));
+  const ToolResult text = tool({"run", "two.tmb", "--profile"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("share"));
+  const ToolResult result = tool({"run", "two.tmb", "--profile", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const auto profile = nlohmann::json::parse(result.out)["profile"];
+  ASSERT_EQ(profile.size(), 2U);
+  EXPECT_EQ(profile[0]["op"], "matmul");
+  EXPECT_EQ(profile[1]["op"], "softmax");
+  EXPECT_EQ(profile[1]["first"], 1);
+  EXPECT_NEAR(profile[0]["share"].get<double>() + profile[1]["share"].get<double>(), 1, 1e-9);
+  const ToolResult state = tool({"run", save_program("a.tmb"), "--profile"});
+  EXPECT_EQ(state.code, 1);
+  EXPECT_THAT(state.err, HasSubstr("next/sum"));
+}
+
 TEST_F(Run, SaysWhatIsWrongWithInputs) {
   const std::string binary = save_program("a.tmb");
   const std::string b = "b=" + save_array("b.npy", {3});
