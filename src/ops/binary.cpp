@@ -128,6 +128,11 @@ constexpr OpDef binary(std::string_view name, ScalarFn fn) {
           .scalar_fn = static_cast<int>(fn)};
 }
 
+constexpr OpDef with(OpDef def, PartialRule partial) {
+  def.partial = partial;
+  return def;
+}
+
 constexpr OpDef with(OpDef def, decltype(OpDef::infer) infer, decltype(OpDef::reference) reference,
                      int scalar_fn) {
   def.infer = infer;
@@ -138,9 +143,9 @@ constexpr OpDef with(OpDef def, decltype(OpDef::infer) infer, decltype(OpDef::re
 
 using F = ScalarFn;
 constexpr OpDef kOps[] = {
-    binary("add", F::add),
-    binary("sub", F::sub),
-    binary("mul", F::mul),
+    with(binary("add", F::add), PartialRule::sums),
+    with(binary("sub", F::sub), PartialRule::sums),
+    with(binary("mul", F::mul), PartialRule::scales),
     binary("div", F::div),
     binary("min", F::min),
     binary("max", F::max),

@@ -246,7 +246,8 @@ constexpr OpDef kOps[] = {
      .max_inputs = -1,
      .infer = infer_einsum,
      .factors = einsum_factors,
-     .reference = run_einsum},
+     .reference = run_einsum,
+     .partial = PartialRule::scales},
 };
 
 }  // namespace

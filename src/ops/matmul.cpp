@@ -147,7 +147,8 @@ constexpr OpDef kOps[] = {
      .max_inputs = 2,
      .infer = infer_matmul,
      .factors = matmul_factors,
-     .reference = run_matmul},
+     .reference = run_matmul,
+     .partial = PartialRule::scales},
 };
 
 }  // namespace

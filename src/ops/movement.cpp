@@ -37,7 +37,8 @@ std::vector<OperandType> infer_reshape(const OpCall& call) {
 }
 
 /// Walks both shapes from the front, passing over ones and pairing groups of dims of equal
-/// products; a group of one dim on each side maps one to one, the others can't be cut.
+/// products; of each group the first dims share a factor, since equal parts of both are the same
+/// elements.
 Factors reshape_factors(const OpCall& call) {
   const Shape& in = call.inputs[0].shape;
   const Shape& out = call.outputs[0].shape;
@@ -54,6 +55,7 @@ Factors reshape_factors(const OpCall& call) {
       (in[i] == 1 ? i : o)++;
       continue;
     }
+    builder.share(i, o);
     std::int64_t left = in[i++];
     std::int64_t right = out[o++];
     while (left != right) {
@@ -302,26 +304,35 @@ constexpr OpDef kOps[] = {
      .infer = infer_reshape,
      .factors = reshape_factors,
      .reference = run_reshape,
-     .is_view = true},
+     .is_view = true,
+     .partial = PartialRule::moves},
     {.name = "transpose",
      .infer = infer_transpose,
      .factors = transpose_factors,
-     .reference = run_transpose},
+     .reference = run_transpose,
+     .partial = PartialRule::moves},
     {.name = "concat",
      .max_inputs = -1,
      .infer = infer_concat,
      .factors = concat_factors,
-     .reference = run_concat},
+     .reference = run_concat,
+     .partial = PartialRule::moves},
     {.name = "split",
      .max_outputs = -1,
      .infer = infer_split,
      .factors = split_factors,
-     .reference = run_split},
-    {.name = "slice", .infer = infer_slice, .factors = slice_factors, .reference = run_slice},
+     .reference = run_split,
+     .partial = PartialRule::moves},
+    {.name = "slice",
+     .infer = infer_slice,
+     .factors = slice_factors,
+     .reference = run_slice,
+     .partial = PartialRule::moves},
     {.name = "expand",
      .infer = infer_expand,
      .factors = broadcast_factors,
-     .reference = run_expand},
+     .reference = run_expand,
+     .partial = PartialRule::moves},
 };
 
 }  // namespace

@@ -142,6 +142,27 @@ Factors factors_of(const OpCall& call) {
   return factors;
 }
 
+bool can_cut(const OpCall& call, const Factors& factors, int factor, std::int64_t parts) {
+  std::optional<std::int64_t> size;
+  bool same = true;
+  bool even = true;
+  const auto look = [&](const std::vector<std::vector<int>>& operands,
+                        const std::vector<OperandType>& types) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      for (std::size_t d = 0; d < operands[i].size(); ++d) {
+        if (operands[i][d] != factor) continue;
+        const std::int64_t own = types[i].shape[static_cast<int>(d)];
+        same = same && size.value_or(own) == own;
+        even = even && own % parts == 0;
+        size = own;
+      }
+    }
+  };
+  look(factors.inputs, call.inputs);
+  look(factors.outputs, call.outputs);
+  return same || even;
+}
+
 Shape broadcast(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   Dims sizes;

@@ -194,7 +194,8 @@ constexpr OpDef reduction(std::string_view name) {
   return {.name = name,
           .infer = infer_reduce<types>,
           .factors = reduce_factors<kind>,
-          .reference = kind == Kind::log_sum_exp ? run_log_sum_exp : run_reduce<kind>};
+          .reference = kind == Kind::log_sum_exp ? run_log_sum_exp : run_reduce<kind>,
+          .partial = kind == Kind::sum ? PartialRule::sums : PartialRule::none};
 }
 
 constexpr OpDef kOps[] = {

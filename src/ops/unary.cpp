@@ -142,6 +142,11 @@ constexpr OpDef unary(std::string_view name, ScalarFn fn) {
           .scalar_fn = static_cast<int>(fn)};
 }
 
+constexpr OpDef sums(OpDef def) {
+  def.partial = PartialRule::sums;
+  return def;
+}
+
 using F = ScalarFn;
 constexpr OpDef kOps[] = {
     {.name = "identity",
@@ -149,8 +154,9 @@ constexpr OpDef kOps[] = {
      .factors = broadcast_factors,
      .reference = run_unary,
      .scalar_fn = static_cast<int>(F::identity),
-     .is_view = true},
-    unary<Types::number>("neg", F::neg),
+     .is_view = true,
+     .partial = PartialRule::moves},
+    sums(unary<Types::number>("neg", F::neg)),
     unary<Types::number>("abs", F::abs),
     unary("exp", F::exp),
     unary("log", F::log),

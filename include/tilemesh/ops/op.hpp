@@ -41,13 +41,22 @@ struct OpCall {
 };
 
 /// Which factors index an operand's dims, in the manner of an einsum; kNone for a dim that can't be
-/// cut. A factor that is on an input and no output is a reduction.
+/// cut. A factor that is on an input and no output is a reduction. One that is on dims of different
+/// sizes (of a reshape that splits or merges dims) can be cut into parts that divide all of them.
 struct Factors {
   static constexpr int kNone = -1;
   std::vector<std::vector<int>> inputs;
   std::vector<std::vector<int>> outputs;
   /// How the outputs' parts are put together when a reduction is cut; mean only for equal parts.
   ReduceOp reduction = ReduceOp::sum;
+};
+
+/// How parts of a result that isn't reduced yet go through an op, along an axis of a mesh.
+enum class PartialRule : std::uint8_t {
+  none,    ///< not at all
+  moves,   ///< of any reduction, since elements only change places; all inputs are such parts
+  sums,    ///< of a sum, since the op is linear in its inputs together; all inputs are such parts
+  scales,  ///< of a sum, since the op is linear in each input; one input is such a part
 };
 
 /// One row of the table of ops. Shapes and dtypes are static; attributes never hold data.
@@ -76,6 +85,7 @@ struct OpDef {
   int scalar_fn = -1;
   /// True if the output is the input's bytes in another shape (reshape, squeeze, identity).
   bool is_view = false;
+  PartialRule partial = PartialRule::none;
 };
 
 /// All ops, sorted by name.
@@ -93,6 +103,9 @@ void infer_outputs(OpCall& call);
 /// broadcast to; a call with an epilogue has no reductions, since a chain doesn't distribute over
 /// sums.
 Factors factors_of(const OpCall& call);
+/// True if the factor can be cut into `parts` equal ones (the last may be shorter where all dims
+/// that it indexes have the same size).
+bool can_cut(const OpCall& call, const Factors& factors, int factor, std::int64_t parts);
 
 /// An elementwise call as a step of a chain: its function and parameters (arguments are left at
 /// their defaults). Empty if the op has no such function.
