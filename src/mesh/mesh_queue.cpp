@@ -121,9 +121,14 @@ Event MeshQueue::enqueue(const MeshWorkload& workload, EnqueueOptions options) {
 
 Event MeshQueue::enqueue_trace(const std::shared_ptr<const detail::TraceState>& trace) {
   detail::TraceRecorder* const outer = recorder();
-  core_.count_upload(trace->uploads.bytes, trace->uploads.transfers);
-  core_.count_download(trace->downloads.bytes, trace->downloads.transfers);
-  Event last;
+  if (outer != nullptr) {
+    outer->uploads().add(trace->uploads.bytes, trace->uploads.transfers);
+    outer->downloads().add(trace->downloads.bytes, trace->downloads.transfers);
+  } else {
+    core_.count_upload(trace->uploads.bytes, trace->uploads.transfers);
+    core_.count_download(trace->downloads.bytes, trace->downloads.transfers);
+  }
+  Event last = trace->phases.empty() ? Event::when_all(trace->outside) : Event();
   {
     const std::lock_guard lock(lanes_.order);
     std::vector<Event> after = trace->outside;

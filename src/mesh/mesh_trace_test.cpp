@@ -324,6 +324,62 @@ TEST_P(MeshTraceTest, ATraceOfTraces) {
   EXPECT_EQ(values, std::vector<std::int64_t>(values.size(), 4));
 }
 
+TEST_P(MeshTraceTest, ATraceOfTracesCountsWhatCrossesWhenItDoes) {
+  const MeshBuffer buffer = allocate(8);
+  const HostBytes source = std::vector<std::int64_t>{7};
+  const Counters before = mesh_.counters();
+  const MeshTrace inner =
+      capture(mesh_, [&] { queue_.enqueue_write(buffer, {{.coord = last(), .host = source}}); });
+  const MeshTrace outer = capture(mesh_, [&] {
+    inner.replay();
+    inner.replay();
+  });
+  EXPECT_EQ((mesh_.counters() - before).host_to_device_bytes, 0) << "nothing has crossed";
+  outer.replay().wait();
+  EXPECT_EQ((mesh_.counters() - before).host_to_device_bytes, 16);
+  EXPECT_EQ((mesh_.counters() - before).host_to_device_transfers, 2);
+  EXPECT_EQ(integers(buffer).back(), 7);
+}
+
+TEST_P(MeshTraceTest, ATraceOfNothingButAWaitWaits) {
+  const EventSource gate;
+  Event behind;
+  const MeshTrace trace = capture(mesh_, [&] {
+    queue_.wait_for(gate.event());
+    behind = queue_.record();
+  });
+  const Event replayed = trace.replay();
+  EXPECT_FALSE(replayed.ready());
+  EXPECT_FALSE(behind.ready());
+  gate.complete(Error(ErrorCode::kernel_failed, "a failure that a wait forgives"));
+  EXPECT_NO_THROW(replayed.wait());
+  EXPECT_NO_THROW(behind.wait());
+}
+
+TEST_P(MeshTraceTest, AShortageWithinTheScopeIsAShortageAndDrainsWhatRuns) {
+  MeshBuffer old = allocate(600 << 10, "old");
+  const EventSource gate;
+  queue_.enqueue_host([](int) {}, {.after = {gate.event()}});
+  queue_.enqueue_fill(old, {std::byte{1}});
+  old.deallocate();
+  std::thread opener;
+  std::optional<MeshBuffer> kept;
+  const MeshTrace trace = capture(mesh_, [&] {
+    opener = std::thread([&] { gate.complete({}); });
+    kept = allocate(600 << 10, "kept");  // waits for the fill, and is no wait of the capture
+    try {
+      allocate(600 << 10, "too much");
+      ADD_FAILURE() << "it fitted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
+    }
+    queue_.enqueue_fill(*kept, {std::byte{2}});
+  });
+  opener.join();
+  trace.replay();
+  EXPECT_EQ(read_all(*kept)[0], 2);
+}
+
 TEST_P(MeshTraceTest, AnEmptyTraceReplays) {
   const MeshTrace trace = capture(mesh_, [] {});
   EXPECT_EQ(trace.command_count(), 0);
