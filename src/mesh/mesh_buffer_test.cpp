@@ -274,6 +274,18 @@ TEST_P(MeshBufferTest, ASmallBufferDoesNotSpoilALargeHole) {
   EXPECT_EQ(next.address(), hole);
 }
 
+TEST_P(MeshBufferTest, TinyRangesThatStayStrandNoLargeOnes) {
+  std::vector<MeshBuffer> tiny;
+  for (int round = 0; round < 12; ++round) {
+    const MeshBuffer work = MeshBuffer::allocate(
+        mesh_, {.bytes_per_device = 200 << 10, .label = "work", .temporary = true});
+    tiny.push_back(allocate(64, "tiny"));
+    queue_.enqueue_fill(work, {std::byte{1}});
+  }
+  mesh_.core().drain();
+  EXPECT_NO_THROW(allocate((1 << 20) - 12 * 64, "all that is left"));
+}
+
 TEST_P(MeshBufferTest, AFailureAtAnyStepLeavesTheMeshUsableAndNothingHeld) {
   constexpr int kBuffers = 5;
   for (int nth = 1; nth <= kBuffers; ++nth) {

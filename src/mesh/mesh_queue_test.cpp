@@ -1,5 +1,6 @@
 #include "tilemesh/mesh/mesh_queue.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <limits>
 #include <numeric>
@@ -217,6 +218,28 @@ TEST_P(MeshQueueTest, FinishTimesOutAndTheQueueStaysUsable) {
   gate.complete({});
   EXPECT_NO_THROW(queue_.finish(1h));
   EXPECT_NO_THROW(queue_.enqueue_host([](int) {}).wait());
+}
+
+TEST_P(MeshQueueTest, AnyNumberOfQueuesOrderEachOtherByEvents) {
+  constexpr int kQueues = 40;
+  const auto devices = static_cast<std::size_t>(mesh_.device_count());
+  std::vector<std::vector<int>> seen(devices);
+  const EventSource gate;
+  Event last = gate.event();
+  for (int i = kQueues; i-- > 0;) {  // the first made is the last to run
+    MeshQueue& queue = mesh_.queue(i);
+    queue.wait_for(last);
+    queue.enqueue_host(
+        [&seen, i](int index) { seen[static_cast<std::size_t>(index)].push_back(i); });
+    last = queue.record();
+  }
+  EXPECT_FALSE(last.ready());
+  gate.complete({});
+  last.wait();
+  for (const auto& order : seen) {
+    ASSERT_EQ(order.size(), static_cast<std::size_t>(kQueues));
+    EXPECT_TRUE(std::is_sorted(order.rbegin(), order.rend()));
+  }
 }
 
 TEST_P(MeshQueueTest, WaitLendsTheThreadAndThrowsWhatFailed) {

@@ -15,13 +15,18 @@ TEST_P(MeshStress, EightThreadsOnOneQueueAreSeenInOneOrderByAllDevices) {
   constexpr int kEach = 100;
   const auto devices = static_cast<std::size_t>(mesh_.device_count());
   std::vector<std::vector<int>> seen(devices);
+  std::atomic<int> early = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       for (int i = 0; i < kEach; ++i) {
-        queue_.enqueue_host([&seen, id = t * kEach + i](int index) {
+        const Event mine = queue_.enqueue_host([&seen, id = t * kEach + i](int index) {
           seen[static_cast<std::size_t>(index)].push_back(id);
         });
+        if (i % 10 == 9) {
+          queue_.finish();
+          early += mine.ready() ? 0 : 1;
+        }
       }
     });
   }
@@ -29,6 +34,7 @@ TEST_P(MeshStress, EightThreadsOnOneQueueAreSeenInOneOrderByAllDevices) {
     thread.join();
   }
   queue_.finish();
+  EXPECT_EQ(early.load(), 0) << "a queue was finished before what it had been given";
   ASSERT_EQ(seen[0].size(), static_cast<std::size_t>(kThreads * kEach));
   for (const auto& order : seen) {
     EXPECT_EQ(order, seen[0]);

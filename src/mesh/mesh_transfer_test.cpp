@@ -1,15 +1,18 @@
 #include <atomic>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <thread>
 
+#include "mesh/mesh_core.hpp"
 #include "mesh/testing.hpp"
 
 namespace tilemesh {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr std::int64_t kGiga = std::int64_t{1} << 30;
 
 class MeshTransfer : public MeshTest {
  protected:
@@ -319,8 +322,33 @@ TEST_P(MeshTransfer, CopiesThatCannotBeAreRefused) {
   queue_.finish();
 }
 
+TEST_P(MeshTransfer, ADeviceThatIsHeldUpHoldsUpNoTransferOfOthers) {
+  if (mesh_.device_count() == 1) {
+    return;  // there are no others
+  }
+  const MeshBuffer buffer = allocate(100);
+  const EventSource gate;
+  mesh_.submesh(MeshRange::at(first())).queue().enqueue_host([](int) {}, {.after = {gate.event()}});
+  std::vector<ShardWrite> writes;
+  for (int i = 0; i < mesh_.device_count(); ++i) {
+    writes.push_back(
+        {.coord = mesh_.shape().coord_of(i), .host = counting(100, static_cast<std::uint8_t>(i))});
+  }
+  const Event all = queue_.enqueue_write(buffer, writes);
+  const Mesh other = mesh_.submesh(MeshRange::at(last()));
+  const auto got = MutableHostBytes::allocate(100);
+  other.queue()
+      .enqueue_read(buffer.at(MeshRange::at(last())), {{.coord = {0, 0}, .host = got}})
+      .wait();
+  EXPECT_EQ(got.elements<std::uint8_t>()[1], mesh_.device_count());
+  EXPECT_FALSE(all.ready());
+  gate.complete({});
+  EXPECT_NO_THROW(all.wait());
+}
+
 TEST_P(MeshTransfer, AKernelThatStallsTimesOutAndNothingElseSuffers) {
-  const MeshBuffer buffer = allocate(64);
+  const std::int64_t before = used_bytes();
+  std::optional<MeshBuffer> buffer = allocate(64);
   std::atomic<bool> go = false;
   const EventSource gate;
   queue_.enqueue_host(
@@ -340,38 +368,69 @@ TEST_P(MeshTransfer, AKernelThatStallsTimesOutAndNothingElseSuffers) {
   go.store(true);
   other.join();
   EXPECT_NO_THROW(queue_.finish(1h));
-  queue_.enqueue_fill(buffer, {std::byte{3}});
-  EXPECT_EQ(read_all(buffer)[0], 3);
+  queue_.enqueue_fill(*buffer, {std::byte{3}});
+  EXPECT_EQ(read_all(*buffer)[0], 3);
+  buffer.reset();
+  mesh_.core().drain();
+  EXPECT_EQ(used_bytes(), before);
 }
 
-TEST(MeshTransferLarge, OffsetsBeyondFourGigabytesKeepTheirBytes) {
-  constexpr std::int64_t kGiga = std::int64_t{1} << 30;
-  const std::int64_t machine = Mesh::open({}).device(0).info().dram_bytes;
-  if (machine < 10 * kGiga) {
-    GTEST_SKIP() << "a buffer of 4.1 GiB is committed when allocated, and this machine gives "
-                 << machine << " bytes";
-  }
-  if (std::getenv("TILEMESH_LARGE_TESTS") == nullptr) {
-    GTEST_SKIP()
-        << "takes 4.1 GiB: set TILEMESH_LARGE_TESTS to run it (the conformance suite tests "
-           "such offsets without)";
-  }
-  const Mesh mesh = Mesh::open({.shape = {1, 1}, .dram_bytes = 5 * kGiga});
+/// Only what is touched takes memory, and a null device touches nothing when it allocates.
+TEST(MeshTransferLarge, ABufferOfMoreThanFourGigabytesKeepsItsBytes) {
+  const Mesh mesh = Mesh::open({.shape = {1, 2}, .backend = "null", .dram_bytes = 10 * kGiga});
   const auto buffer = MeshBuffer::allocate(mesh, {.bytes_per_device = 4 * kGiga + 4096});
+  const auto other = MeshBuffer::allocate(mesh, {.bytes_per_device = 4 * kGiga + 4096});
+  EXPECT_GT(other.address().offset, 4 * kGiga);
   MeshQueue& queue = mesh.queue();
-  const MeshCoord at = {0, 0};
-  queue.enqueue_write(
-      buffer,
-      {{.coord = at, .host = counting(8), .region = rows(1, 8)},
-       {.coord = at, .host = counting(8, 100), .region = rows(1, 8), .device_offset = 4 * kGiga}});
-  const auto low = MutableHostBytes::allocate(8);
-  const auto high = MutableHostBytes::allocate(8);
+  const MeshCoord at = {0, 1};
+  const HostBytes both = counting(16, 100);
+  // Two rows that are equal modulo 2^32 bytes.
+  TransferRegion far_rows = rows(2, 8);
+  far_rows.device_pitch_bytes = 4 * kGiga;
+  queue.enqueue_write(buffer,
+                      {{.coord = at, .host = both, .region = far_rows, .device_offset = 64}});
+  queue.enqueue_copy(buffer, other,
+                     {{.from = at,
+                       .to = {0, 0},
+                       .source_offset = 4 * kGiga + 64,
+                       .target_offset = 4 * kGiga + 128,
+                       .bytes = 8}});
+  queue.enqueue_fill(buffer.slice(4 * kGiga + 64, 4), {std::byte{9}});
+  const auto got = MutableHostBytes::allocate(16);
+  const auto copied = MutableHostBytes::allocate(8);
+  queue.enqueue_read(buffer, {{.coord = at, .host = got, .region = far_rows, .device_offset = 64}});
   queue.enqueue_read(
-      buffer, {{.coord = at, .host = low, .region = rows(1, 8)},
-               {.coord = at, .host = high, .region = rows(1, 8), .device_offset = 4 * kGiga}});
+      other,
+      {{.coord = {0, 0}, .host = copied, .region = rows(1, 8), .device_offset = 4 * kGiga + 128}});
   queue.finish();
-  EXPECT_EQ(low.elements<std::uint8_t>()[7], 7);
-  EXPECT_EQ(high.elements<std::uint8_t>()[7], 107);
+  const auto bytes = got.elements<std::uint8_t>();
+  EXPECT_EQ(std::vector<std::uint8_t>(bytes.begin(), bytes.end()),
+            (std::vector<std::uint8_t>{100, 101, 102, 103, 104, 105, 106, 107, 9, 9, 9, 9, 112, 113,
+                                       114, 115}));
+  EXPECT_EQ(copied.elements<std::uint8_t>()[7], 115);
+}
+
+TEST(MeshTransferLarge, BuffersBeyondFourGigabytesKeepTheirBytes) {
+  for (const char* backend : {"cpu", "null"}) {
+    const Mesh mesh = Mesh::open({.shape = {1, 2},
+                                  .backend = backend,
+                                  .dram_bytes = 5 * kGiga,
+                                  .decorate_allocator = beyond_four_gigabytes});
+    const auto buffer = MeshBuffer::allocate(mesh, {.bytes_per_device = 100});
+    const auto copied = MeshBuffer::allocate(mesh, {.bytes_per_device = 100});
+    ASSERT_GE(buffer.address().offset, 4 * kGiga);
+    MeshQueue& queue = mesh.queue();
+    queue.enqueue_write_replicated(buffer, counting(100));
+    queue.enqueue_copy(buffer, copied);
+    queue.enqueue_fill(buffer, {std::byte{200}});
+    queue.enqueue_copy(copied, buffer, {{.from = {0, 0}, .to = {0, 1}, .bytes = 50}});
+    const auto got = MutableHostBytes::allocate(100);
+    queue.enqueue_read(buffer, {{.coord = {0, 1}, .host = got}}).wait();
+    EXPECT_EQ(got.elements<std::uint8_t>()[49], 49) << backend;
+    EXPECT_EQ(got.elements<std::uint8_t>()[50], 200) << backend;
+    const std::byte* const arena = mesh.device(1).map(Space::dram);
+    EXPECT_EQ(arena[buffer.address().offset + 49], std::byte{49}) << "where it says that it lies";
+  }
 }
 
 }  // namespace

@@ -1,7 +1,13 @@
+#include <algorithm>
+#include <any>
 #include <atomic>
 #include <optional>
+#include <random>
 #include <set>
 #include <thread>
+
+#include "tilemesh/mesh/mesh_trace.hpp"
+#include "tilemesh/mesh/mesh_workload.hpp"
 
 #include "mesh/mesh_core.hpp"
 #include "mesh/testing.hpp"
@@ -290,6 +296,82 @@ TEST(MeshView, ClosesInAnyOrderWithWorkInFlight) {
     mesh.reset();
     gate.complete({});
     EXPECT_NO_THROW(last.wait()) << "round " << round;
+  }
+}
+
+TEST(MeshView, EventsOrderAndFailAcrossMeshesAndViews) {
+  const Mesh a = Mesh::open(options({1, 2}));
+  const Mesh b = Mesh::open(options({1, 3}));
+  const Mesh part = b.submesh({{0, 1}, {0, 2}});
+  const EventSource gate;
+  std::atomic<int> before = 0;
+  std::atomic<int> early = 0;
+  const Event first = a.queue(1).enqueue_host([&](int) { ++before; }, {.after = {gate.event()}});
+  part.queue().wait_for(first);
+  const Event second = part.queue().enqueue_host([&](int) { early += before == 2 ? 0 : 1; });
+  const Event third =
+      b.queue(2).enqueue_host([&](int) { early += before == 2 ? 0 : 1; }, {.after = {second}});
+  const Event all = Event::when_all(std::vector{first, second, third});
+  EXPECT_FALSE(all.ready());
+  gate.complete({});
+  all.wait();
+  EXPECT_EQ(early.load(), 0);
+
+  const Event broken = part.queue().enqueue_host(
+      [](int index) {
+        if (index == 1) {
+          throw std::runtime_error("overheated");
+        }
+      },
+      {.label = "step"});
+  const Event on_a = a.queue().enqueue_host([](int) {}, {.after = {broken}});
+  for (const Event& failed : {on_a, Event::when_all(std::vector{all, on_a})}) {
+    try {
+      failed.wait();
+      ADD_FAILURE() << "it didn't fail";
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()), "step: device (0,2): overheated");
+    }
+  }
+}
+
+/// Everything that keeps devices open, dropped one after the other in many orders.
+TEST(MeshView, TheDevicesCloseWithTheLastHolderAndNotBefore) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 60; ++round) {
+    std::vector<std::any> holders;
+    std::weak_ptr<detail::MeshCore> watch;
+    const EventSource gate;
+    Event last;
+    {
+      const Mesh mesh = Mesh::open(options({1, 3}));
+      watch = mesh.shared_core();
+      const Mesh part = mesh.submesh({{0, 1}, {0, 2}});
+      const auto buffer = std::make_shared<MeshBuffer>(allocate(part, 64));
+      const auto work = std::make_shared<MeshWorkload>(part);
+      work->add(part.range(), [](const KernelCall&) {}, {.buffer = *buffer});
+      holders.emplace_back(mesh);
+      holders.emplace_back(mesh.permute({1, 0}));
+      holders.emplace_back(buffer);
+      holders.emplace_back(buffer->slice(8, 8));
+      holders.emplace_back(buffer->reserve());
+      holders.emplace_back(work);
+      holders.emplace_back(capture(mesh, [&] { part.queue().enqueue(*work); }));
+      if (round % 3 == 0) {
+        last = mesh.queue(1).enqueue_host([](int) {}, {.after = {gate.event()}});
+      }
+    }
+    std::shuffle(holders.begin(), holders.end(), random);
+    while (!holders.empty()) {
+      EXPECT_FALSE(watch.expired());
+      holders.pop_back();
+    }
+    EXPECT_EQ(watch.expired(), round % 3 != 0) << "a command in flight holds them too";
+    gate.complete({});
+    last.wait();
+    while (!watch.expired()) {
+      std::this_thread::yield();  // a callback that returns a range may still be at it
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tilemesh/memory/allocator_adaptors.hpp"
 #include "tilemesh/mesh/mesh.hpp"
 #include "tilemesh/mesh/mesh_buffer.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
@@ -36,6 +37,28 @@ inline std::vector<MeshCase> mesh_cases() {
 
 inline std::string mesh_case_name(const testing::TestParamInfo<MeshCase>& info) {
   return info.param.name;
+}
+
+/// Takes the first four gigabytes for itself, and says nothing of it, so that whatever is allocated
+/// has an offset that 32 bits can't hold.
+class HighAllocator final : public AllocatorAdaptor {
+ public:
+  explicit HighAllocator(std::unique_ptr<Allocator> inner) : AllocatorAdaptor(std::move(inner)) {
+    AllocatorAdaptor::take({.bytes = kTaken});
+  }
+  std::int64_t used_bytes(int device) const override {
+    return AllocatorAdaptor::used_bytes(device) - kTaken;
+  }
+
+ private:
+  static constexpr std::int64_t kTaken = std::int64_t{4} << 30;
+};
+
+/// An AllocatorDecorator for a mesh of more dram than that.
+inline std::unique_ptr<Allocator> beyond_four_gigabytes(Space space,
+                                                        std::unique_ptr<Allocator> inner) {
+  return space == Space::dram ? std::make_unique<HighAllocator>(std::move(inner))
+                              : std::move(inner);
 }
 
 class MeshTest : public testing::TestWithParam<MeshCase> {
