@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/device/device.hpp"
+
 namespace tilemesh::detail {
 
 const Event* first_unready(const Command& command) {
@@ -50,6 +52,14 @@ void carry_out_list(const ListCommand& command, std::string_view place,
       throw failure_of(entry.work, entry.label, std::current_exception(), place);
     }
   }
+}
+
+Status give_up(const Command& command, const Status& status) {
+  const auto* launch = std::get_if<LaunchCommand>(&command.work);
+  if (launch == nullptr || launch->gathering == nullptr) {
+    return status;
+  }
+  return launch->gathering->fail(launch->program->membership()->member, status);
 }
 
 EventSource release(Command&& command) {

@@ -52,10 +52,12 @@ struct CopyCommand {
   DeviceAddress target;
   std::int64_t bytes = 0;
 };
-/// Runs a prepared program with its bases bound.
+/// Runs a prepared program with its bases bound. A program with a membership needs the gathering of
+/// this launch.
 struct LaunchCommand {
   std::shared_ptr<DeviceProgram> program;
   std::vector<DeviceAddress> bases;
+  std::shared_ptr<Gathering> gathering = {};
 };
 /// Runs a callable on the device's thread, in the queue's order; what it throws fails `done`.
 struct HostCommand {

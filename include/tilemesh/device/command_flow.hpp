@@ -22,6 +22,9 @@ Status failure_of(const Command& command, const std::exception_ptr& exception,
 /// failure_of makes it.
 void carry_out_list(const ListCommand& command, std::string_view place,
                     const std::function<void(const CommandWork&)>& one);
+/// To be called for a command that fails, is skipped or dropped: tells the other members of its
+/// launch. Returns with what it fails: the first cause among the members.
+Status give_up(const Command& command, const Status& status);
 /// Releases all that the command holds and gives back its `done`, so that whoever sees the event
 /// complete finds nothing held by the command any more.
 EventSource release(Command&& command);

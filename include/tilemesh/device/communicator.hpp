@@ -19,20 +19,24 @@ class Gathering {
   Gathering& operator=(const Gathering&) = delete;
   virtual ~Gathering() = default;
 
-  /// The member is there; `where` names the step for errors and must outlive the gathering.
+  /// The member is there; `where` names the step for errors and must live until leave() or fail().
   virtual void arrive(int member, int meeting, const std::string& where) = 0;
-  /// True once all members are there; throws the first cause if one has failed. What a member wrote
-  /// before it came is seen by all afterwards.
+  /// True once all members are there; throws the first cause if one failed before. What a member
+  /// wrote before it came is seen by all afterwards. All members are told the same.
   virtual bool complete(int meeting) const = 0;
   /// Completes once complete() would return true or throw; for members that have no thread to spin.
-  /// Fails them all when the time of the communicator is over, naming who isn't there.
-  virtual Event event(int meeting) = 0;
-  /// The member gives up: all meetings that aren't complete fail with the first such cause. A
-  /// member that has finished needn't say so.
-  virtual void fail(int member, const Status& cause) = 0;
+  /// Fails them all when the time of the communicator is over, naming who isn't there; but not
+  /// while they are `working` in each other's memory, which nobody may leave before all have ended.
+  virtual Event event(int meeting, bool working) = 0;
+  /// The member has ended its run.
+  virtual void leave(int member) = 0;
+  /// The member gives up: all meetings that aren't complete fail. Returns the first such cause,
+  /// which is what the member's command fails with.
+  virtual Status fail(int member, const Status& cause) = 0;
 };
 
-/// The transport among the devices of a group, whose members are numbered from 0. Immutable.
+/// The transport among the devices of a group, whose members are numbered from 0. Immutable; must
+/// not outlive the devices.
 class Communicator {
  public:
   Communicator() = default;
@@ -44,9 +48,10 @@ class Communicator {
   /// What errors call a member: "(0,1)".
   virtual const std::string& place(int member) const = 0;
   /// First byte of the member's arena: between two meetings every member may read it, and write
-  /// where no other does.
+  /// where no other does. Null if the member hasn't got the space.
   virtual std::byte* arena(int member, Space space) const = 0;
-  virtual std::shared_ptr<Gathering> gather() = 0;
+  /// For one launch, which errors call `label`.
+  virtual std::shared_ptr<Gathering> gather(std::string label) = 0;
 };
 
 /// A collective: elements of one tensor go from where `from` says to where `to` says, with the

@@ -22,6 +22,12 @@ struct DeviceInfo {
   std::int64_t l1_bytes = 0;
 };
 
+/// A device's place in a group whose programs meet while they run.
+struct Membership {
+  std::shared_ptr<Communicator> communicator;
+  int member = 0;
+};
+
 /// A program's steps, prepared on one device: kernels made, addresses resolved where they are
 /// fixed. Owned by the executable; run only by commands of that device, one at a time.
 class DeviceProgram {
@@ -35,11 +41,15 @@ class DeviceProgram {
   virtual std::int64_t scratch_bytes() const = 0;
   /// The chosen implementation of each step, "" for control steps.
   virtual std::vector<std::string> implementations() const = 0;
+  /// The group that its launches meet; each needs a gathering that all members of the launch share.
+  /// Null if it meets nobody.
+  virtual const Membership* membership() const { return nullptr; }
 };
 
 /// An in-order queue of one device. Thread-safe. Commands run one after the other, each once all
 /// its `after` events are complete; one that fails, or whose `after` has failed, completes its
-/// `done` with the first cause, and the queue goes on.
+/// `done` with the first cause, and the queue goes on. While a launch waits for the other members
+/// of its group, other queues of the device go on; it takes no thread.
 class DeviceQueue {
  public:
   DeviceQueue() = default;
@@ -51,7 +61,8 @@ class DeviceQueue {
   /// True if nothing is pending or running.
   virtual bool idle() const = 0;
   /// If the device is idle and the calling thread may act for it: runs the program here and now and
-  /// returns true (its failure is thrown). Otherwise does nothing and returns false.
+  /// returns true (its failure is thrown). Otherwise, and if the program has a membership, does
+  /// nothing and returns false.
   virtual bool try_run_inline(DeviceProgram& program, std::span<const DeviceAddress> bases) = 0;
   /// Lends the calling thread to the device for at most one pending command; false if there was
   /// nothing to do or the thread can't act for it.
@@ -81,7 +92,9 @@ class Device {
 /// How a backend makes its devices; each backend has one, and `builtin` names them all.
 struct DeviceOptions {
   int count = 1;
-  int threads_per_device = 0;   ///< 0: the cores that the process may use, divided evenly, >= 1
+  int threads_per_device = 0;  ///< 0: the cores that the process may use, divided evenly, >= 1
+  /// Threads that all devices share, each of which then has one; 0: the backend's choice.
+  int workers = 0;
   std::int64_t dram_bytes = 0;  ///< 0: the backend's choice
   std::int64_t l1_bytes = 0;    ///< 0: the backend's choice
   /// What errors call each device, "(0,1)"; empty: its name.

@@ -45,6 +45,19 @@ int threads_per_device(const Machine& machine, int devices, int wanted) {
   return wanted;
 }
 
+/// Of each device.
+int threads_of(const Machine& machine, const DeviceOptions& options) {
+  if (options.workers > 0 && options.threads_per_device > 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("{} threads a device and {} workers that all devices share: ask for one "
+                    "or the other",
+                    options.threads_per_device, options.workers));
+  }
+  return threads_per_device(machine, options.count,
+                            options.workers > 0 ? 1 : options.threads_per_device);
+}
+
 /// A device to be, and the pool that acts for it.
 struct Plan {
   DeviceCore::Options core;
@@ -71,10 +84,9 @@ void give_own_threads(const Machine& machine, std::vector<Plan>& plans) {
   }
 }
 
-/// One worker a core for all.
-void share_workers(const Machine& machine, std::vector<Plan>& plans) {
-  const auto pool = std::make_shared<WorkerPool>(WorkerPoolOptions{
-      .workers = machine.cores(), .name = "cpu", .spin = std::chrono::milliseconds(1)});
+void share_workers(int workers, std::vector<Plan>& plans) {
+  const auto pool = std::make_shared<WorkerPool>(
+      WorkerPoolOptions{.workers = workers, .name = "cpu", .spin = std::chrono::milliseconds(1)});
   for (Plan& plan : plans) {
     plan.pool = pool;
     plan.core.strand = {.workers = pool->list(), .shares_workers = true};
@@ -83,7 +95,7 @@ void share_workers(const Machine& machine, std::vector<Plan>& plans) {
 
 std::vector<std::unique_ptr<Device>> open(const DeviceOptions& options) {
   const Machine machine = read_machine();
-  const int threads = threads_per_device(machine, options.count, options.threads_per_device);
+  const int threads = threads_of(machine, options);
   std::vector<Plan> plans(static_cast<std::size_t>(options.count));
   for (std::size_t i = 0; i < plans.size(); ++i) {
     DeviceCore::Options& core = plans[i].core;
@@ -95,10 +107,12 @@ std::vector<std::unique_ptr<Device>> open(const DeviceOptions& options) {
                  .l1_bytes = options.l1_bytes > 0 ? options.l1_bytes : default_l1_bytes(machine)};
     core.place = i < options.places.size() ? options.places[i] : core.info.name;
   }
-  if (options.count * threads <= machine.cores()) {
+  if (options.workers > 0) {
+    share_workers(options.workers, plans);
+  } else if (options.count * threads <= machine.cores()) {
     give_own_threads(machine, plans);
   } else {
-    share_workers(machine, plans);
+    share_workers(machine.cores(), plans);  // one a core
   }
   std::vector<std::unique_ptr<Device>> devices;
   for (Plan& plan : plans) {

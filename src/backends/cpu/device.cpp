@@ -35,21 +35,28 @@ bool DeviceCore::welcomes_help() const {
          std::ranges::find(options_.processors, this_processor()) != options_.processors.end();
 }
 
-Status DeviceCore::carry_out(Command& command) {
+Status DeviceCore::carry_out(Command& command, std::optional<Event>& awaited) {
   const detail::WorkerScope scope;
   const OmpThreads guard(options_.info.threads);
   try {
-    dispatch(command.work);
+    awaited = dispatch(command.work);
     return {};
   } catch (...) {
     return detail::failure_of(command, std::current_exception(), options_.place);
   }
 }
 
-void DeviceCore::dispatch(const CommandWork& work) {
+/// None if the work has ended; otherwise what a launch waits for before it goes on.
+std::optional<Event> DeviceCore::dispatch(const CommandWork& work) {
+  // What others do meanwhile takes less, or much more: then the worker is free for other queues. A
+  // shared worker may be what the others wait for.
+  constexpr std::chrono::microseconds kSpin(50);
   if (const auto* launch = std::get_if<LaunchCommand>(&work)) {
-    static_cast<CpuProgram&>(*launch->program).run(launch->bases);
-  } else if (const auto* write = std::get_if<WriteCommand>(&work)) {
+    return static_cast<CpuProgram&>(*launch->program)
+        .run(launch->bases, launch->gathering,
+             options_.strand.shares_workers ? std::chrono::nanoseconds() : kSpin);
+  }
+  if (const auto* write = std::get_if<WriteCommand>(&work)) {
     memory_.write(*write);
   } else if (const auto* read = std::get_if<ReadCommand>(&work)) {
     memory_.read(*read);
@@ -65,6 +72,7 @@ void DeviceCore::dispatch(const CommandWork& work) {
     detail::carry_out_list(*list, options_.place,
                            [this](const CommandWork& entry) { dispatch(entry); });
   }
+  return std::nullopt;
 }
 
 CpuDevice::CpuDevice(DeviceCore::Options options, std::shared_ptr<WorkerPool> pool)

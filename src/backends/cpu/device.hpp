@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -37,10 +38,10 @@ class DeviceCore final : public Strand {
   bool welcomes_help() const;
 
  protected:
-  Status carry_out(Command& command) override;
+  Status carry_out(Command& command, std::optional<Event>& awaited) override;
 
  private:
-  void dispatch(const CommandWork& work);
+  std::optional<Event> dispatch(const CommandWork& work);
 
   Options options_;
   Arena dram_;

@@ -19,7 +19,7 @@ constexpr DeviceAddress kUnbound = {Space::host, -1};
 
 CpuProgram::CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemory& memory,
                        std::string place, int device_threads)
-    : memory_(memory), place_(std::move(place)) {
+    : memory_(memory), place_(std::move(place)), exchanges_(steps, memory) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     add_step(steps[i], i, steps.size(), device_threads);
   }
@@ -48,7 +48,7 @@ void CpuProgram::add_step(const DeviceStep& step, std::size_t index, std::size_t
       throw error.in(step.name);
     }
     added.kernel = kernels_.back().get();
-  } else if (step.kind != Kind::fail) {
+  } else if (step.kind == Kind::jump || step.kind == Kind::jump_if_false) {
     TILEMESH_CHECK(std::cmp_greater(step.target, index) && std::cmp_less_equal(step.target, count),
                    "a step jumps backwards or out of its program");
     TILEMESH_CHECK(step.kind == Kind::jump || !step.operands.empty(),
@@ -98,29 +98,51 @@ void CpuProgram::bind(std::size_t base, const DeviceAddress& address) {
   bound_[base] = address;
 }
 
-void CpuProgram::run(std::span<const DeviceAddress> bases) {
-  bind(bases);
-  std::size_t i = 0;
+std::optional<Event> CpuProgram::run(std::span<const DeviceAddress> bases,
+                                     const std::shared_ptr<Gathering>& gathering,
+                                     std::chrono::nanoseconds spin) {
+  std::size_t index = exchanges_.enter(gathering);
   try {
-    while (i < steps_.size()) {
-      const Step& step = steps_[i];
-      switch (step.kind) {
-        case DeviceStep::Kind::call:
-          step.kernel->run(pointers_.data() + step.operands, scratch_.data());
-          ++i;
-          break;
-        case DeviceStep::Kind::jump: i = step.target; break;
-        case DeviceStep::Kind::jump_if_false:
-          i = *pointers_[step.operands] == std::byte{0} ? step.target : i + 1;
-          break;
-        case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, messages_[i]);
-        case DeviceStep::Kind::exchange:
-          throw Error(ErrorCode::unsupported, "this device can't take part in collectives");
-      }
-    }
+    bind(bases);  // changes nothing for one that goes on
   } catch (...) {
-    fail(i);
+    exchanges_.end(false);
+    throw;
   }
+  try {
+    std::optional<Event> awaited = run_steps(index, spin);
+    if (!awaited) {
+      exchanges_.end(true);
+    }
+    return awaited;
+  } catch (...) {
+    exchanges_.end(false);
+    fail(index);
+  }
+}
+
+std::optional<Event> CpuProgram::run_steps(std::size_t& i, std::chrono::nanoseconds spin) {
+  while (i < steps_.size()) {
+    const Step& step = steps_[i];
+    std::byte* const* const operands = pointers_.data() + step.operands;
+    switch (step.kind) {
+      case DeviceStep::Kind::call:
+        step.kernel->run(operands, scratch_.data());
+        ++i;
+        break;
+      case DeviceStep::Kind::jump: i = step.target; break;
+      case DeviceStep::Kind::jump_if_false:
+        i = *operands[0] == std::byte{0} ? step.target : i + 1;
+        break;
+      case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, messages_[i]);
+      case DeviceStep::Kind::exchange:
+        if (!exchanges_.run(i, operands[0], operands[1], spin)) {
+          return exchanges_.set_aside(i);
+        }
+        ++i;
+        break;
+    }
+  }
+  return std::nullopt;
 }
 
 void CpuProgram::fail(std::size_t step) const {

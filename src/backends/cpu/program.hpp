@@ -1,13 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "tilemesh/device/device.hpp"
 #include "tilemesh/device/host_memory.hpp"
+#include "tilemesh/device/program_exchanges.hpp"
 #include "tilemesh/ops/kernel.hpp"
 
 #include "backends/cpu/scratch.hpp"
@@ -24,11 +27,16 @@ class CpuProgram final : public DeviceProgram {
 
   std::int64_t scratch_bytes() const override { return scratch_.bytes(); }
   std::vector<std::string> implementations() const override;
+  const Membership* membership() const override { return exchanges_.membership(); }
   /// Threads that it needs: 1 if all its kernels say so, else the device's.
   int threads() const { return threads_; }
 
-  /// Throws kernel_failed, naming step and device. Allocates nothing beyond its kernels.
-  void run(std::span<const DeviceAddress> bases);
+  /// Throws kernel_failed, naming step and device. Allocates nothing beyond its kernels. None if it
+  /// has ended; otherwise what to wait for before it is called again to go on: the other members
+  /// of its group, for which it has waited for `spin`.
+  std::optional<Event> run(std::span<const DeviceAddress> bases,
+                           const std::shared_ptr<Gathering>& gathering = {},
+                           std::chrono::nanoseconds spin = {});
 
  private:
   struct Step {
@@ -47,6 +55,7 @@ class CpuProgram final : public DeviceProgram {
   void add_operand(const StepOperand& operand);
   void bind(std::span<const DeviceAddress> bases);
   void bind(std::size_t base, const DeviceAddress& address);
+  std::optional<Event> run_steps(std::size_t& index, std::chrono::nanoseconds spin);
   [[noreturn]] void fail(std::size_t step) const;
 
   detail::HostMemory memory_;
@@ -58,6 +67,7 @@ class CpuProgram final : public DeviceProgram {
   std::vector<std::vector<Relative>> relative_;  // by base
   std::vector<DeviceAddress> bound_;             // by base, as of the last launch
   Scratch scratch_;
+  detail::ProgramExchanges exchanges_;
   std::vector<std::string> names_;     // of the steps
   std::vector<std::string> messages_;  // of `fail` steps
 };

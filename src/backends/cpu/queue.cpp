@@ -39,6 +39,9 @@ struct HandedOver {
 
 bool CpuQueue::try_run_inline(DeviceProgram& program, std::span<const DeviceAddress> bases) {
   auto& prepared = static_cast<CpuProgram&>(program);
+  if (prepared.membership() != nullptr) {
+    return false;
+  }
   if (prepared.threads() > 1) {
     return hand_over(program, bases);
   }

@@ -23,6 +23,14 @@ class RingQueue {
     slots_[(first_ + count_) & (slots_.size() - 1)].emplace(std::move(item));
     ++count_;
   }
+  void push_front(T item) {
+    if (count_ == slots_.size()) {
+      grow();
+    }
+    first_ = (first_ + slots_.size() - 1) & (slots_.size() - 1);
+    slots_[first_].emplace(std::move(item));
+    ++count_;
+  }
   T& front() {
     TILEMESH_CHECK(count_ > 0, "the front of an empty queue");
     return *slots_[first_];

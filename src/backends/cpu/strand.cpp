@@ -20,7 +20,8 @@ void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   std::unique_lock lock(lock_);
   if (!closed_status_.ok()) {
     lock.unlock();
-    let_go(*lane, std::move(command)).complete(closed_status_);
+    const Status cause = detail::give_up(command, closed_status_);
+    let_go(*lane, std::move(command)).complete(cause);
     return;
   }
   lane->commands.push_back(std::move(command));
@@ -121,7 +122,8 @@ void Strand::close(const Status& status) {
     }
   }
   for (auto& [lane, command] : dropped) {
-    let_go(*lane, std::move(command)).complete(status);
+    const Status cause = detail::give_up(command, status);
+    let_go(*lane, std::move(command)).complete(cause);
   }
 }
 
@@ -160,24 +162,47 @@ int Strand::run_some(int limit) {
     }
     Command command = lane->commands.pop_front();
     lock.unlock();
-    const Status status = outcome(command);
-    const EventSource done = let_go(*lane, std::move(command));
+    std::optional<Event> awaited;
+    std::optional<EventSource> done;
+    Status status = outcome(command, awaited);
+    if (awaited && put_back(*lane, command)) {
+      set_aside(lane, *awaited);
+    } else {
+      if (awaited) {
+        status = detail::give_up(command, closed_status_);
+      }
+      done = let_go(*lane, std::move(command));
+    }
     lock.lock();
-    lane->active = !lane->commands.empty();
-    if (lane->active) {
-      make_ready(lane);
+    if (done) {
+      lane->active = !lane->commands.empty();
+      if (lane->active) {
+        make_ready(lane);
+      }
     }
     const bool last = count == limit || ready_.empty();
     lock.unlock();
     if (last) {
       release();  // first, so that who sees the event complete finds the device idle
     }
-    done.complete(status);
+    if (done) {
+      done->complete(status);
+    }
     if (last) {
       return count;
     }
     lock.lock();
   }
+}
+
+/// The command is to go on later; false if nothing does, since the strand was closed.
+bool Strand::put_back(Lane& lane, Command& command) {
+  const std::lock_guard guard(lock_);
+  if (!closed_status_.ok()) {
+    return false;
+  }
+  lane.commands.push_front(std::move(command));
+  return true;
 }
 
 void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) {
@@ -192,9 +217,12 @@ void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) 
   });
 }
 
-Status Strand::outcome(Command& command) {
+Status Strand::outcome(Command& command, std::optional<Event>& awaited) {
   Status status = detail::failed_dependency(command);
-  return status.ok() ? carry_out(command) : status;
+  if (status.ok()) {
+    status = carry_out(command, awaited);
+  }
+  return status.ok() ? status : detail::give_up(command, status);
 }
 
 /// The command is over, but for its event.

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "tilemesh/device/command.hpp"
@@ -15,15 +16,15 @@ namespace tilemesh::cpu {
 
 /// The pending commands of one queue; guarded by its strand.
 struct Lane {
-  RingQueue<Command> commands;
+  RingQueue<Command> commands;      // the first may be set aside in the midst of it
   bool active = false;              // ready, being carried out, or waiting for an event
   std::atomic<int> unfinished = 0;  // falls before a command's `done` completes
 };
 
 /// The commands of one device: one at a time, in order within a lane, the lanes in turn. A lane
-/// whose next command waits for an event is set aside until the event completes, and takes no
-/// thread. Workers carry the strand on; another thread may claim it while nothing is pending, or
-/// help with one command.
+/// whose next command waits for an event, be it in the midst of it, is set aside until the event
+/// completes, and takes no thread. Workers carry the strand on; another thread may claim it while
+/// nothing is pending, or help with one command.
 class Strand : public Work, public std::enable_shared_from_this<Strand> {
  public:
   struct Options {
@@ -42,7 +43,7 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   void release_claim(Lane& lane);
   /// Carries out one command on the calling thread; false if there was none, or a worker is at it.
   bool help();
-  /// Commands that haven't begun fail with this status, and so do later ones.
+  /// Commands that haven't begun or are set aside fail with this status, and so do later ones.
   void close(const Status& status);
   /// True if no lane has anything pending or running.
   bool idle() const { return unfinished_.load() == 0; }
@@ -50,8 +51,9 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   void run() override;
 
  protected:
-  /// Does the work of a command whose dependencies are ready and returns its outcome.
-  virtual Status carry_out(Command& command) = 0;
+  /// Does the work of a command whose dependencies are ready and returns its outcome; or sets
+  /// `awaited`: it is to be called again, to go on, once that event is complete.
+  virtual Status carry_out(Command& command, std::optional<Event>& awaited) = 0;
 
  private:
   enum class State : int { idle, scheduled, running };
@@ -61,7 +63,8 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   void poll();
   int run_some(int limit);
   std::shared_ptr<Lane> next_lane(std::unique_lock<detail::SpinLock>& lock);
-  Status outcome(Command& command);
+  Status outcome(Command& command, std::optional<Event>& awaited);
+  bool put_back(Lane& lane, Command& command);
   EventSource let_go(Lane& lane, Command command);
   void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   void make_ready(const std::shared_ptr<Lane>& lane);

@@ -41,6 +41,7 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
   void add(const std::shared_ptr<Lane>& lane, Command command);
   void carry_on(std::unique_lock<std::mutex>& lock);
+  void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   bool try_run(Lane& lane, NullProgram& program, std::span<const DeviceAddress> bases);
 
   DeviceInfo info;
@@ -55,7 +56,8 @@ struct DeviceState : std::enable_shared_from_this<DeviceState> {
 
 namespace {
 
-void carry_out(const CommandWork& work, const DeviceState& device) {
+/// None if the work has ended; otherwise what a launch waits for before it goes on.
+std::optional<Event> carry_out(const CommandWork& work, const DeviceState& device) {
   const WorkerScope scope;
   const detail::HostMemory& memory = device.memory;
   if (const auto* write = std::get_if<WriteCommand>(&work)) {
@@ -67,7 +69,7 @@ void carry_out(const CommandWork& work, const DeviceState& device) {
   } else if (const auto* copy = std::get_if<CopyCommand>(&work)) {
     memory.copy(*copy);
   } else if (const auto* launch = std::get_if<LaunchCommand>(&work)) {
-    static_cast<NullProgram&>(*launch->program).run(launch->bases, memory);
+    return static_cast<NullProgram&>(*launch->program).run(launch->bases, launch->gathering);
   } else if (const auto* host = std::get_if<HostCommand>(&work)) {
     host->function();
   } else if (const auto* kernel = std::get_if<KernelCommand>(&work)) {
@@ -76,17 +78,20 @@ void carry_out(const CommandWork& work, const DeviceState& device) {
     detail::carry_out_list(*list, device.place,
                            [&device](const CommandWork& entry) { carry_out(entry, device); });
   }
+  return std::nullopt;
 }
 
-Status outcome(Command& command, DeviceState& device) {
-  if (Status failed = detail::failed_dependency(command); !failed.ok()) {
-    return failed;
+/// The command's outcome; or `awaited`, if it isn't over.
+Status outcome(Command& command, DeviceState& device, std::optional<Event>& awaited) {
+  if (const Status failed = detail::failed_dependency(command); !failed.ok()) {
+    return detail::give_up(command, failed);
   }
   try {
-    carry_out(command.work, device);
+    awaited = carry_out(command.work, device);
     return {};
   } catch (...) {
-    return detail::failure_of(command, std::current_exception(), device.place);
+    return detail::give_up(command,
+                           detail::failure_of(command, std::current_exception(), device.place));
   }
 }
 
@@ -114,18 +119,23 @@ void DeviceState::carry_on(std::unique_lock<std::mutex>& lock) {
     if (const Event* unready = detail::first_unready(lane->commands.front())) {
       const Event awaited = *unready;
       lock.unlock();  // the callback may come at once
-      awaited.then([self = shared_from_this(), lane](const Status&) {
-        std::unique_lock again(self->mutex);
-        self->ready.push_back(lane);
-        self->carry_on(again);
-      });
+      set_aside(lane, awaited);
       lock.lock();
       continue;
     }
     Command command = std::move(lane->commands.front());
     lane->commands.pop_front();
     lock.unlock();
-    const Status status = outcome(command, *this);
+    std::optional<Event> awaited;
+    const Status status = outcome(command, *this, awaited);
+    if (awaited) {
+      lock.lock();
+      lane->commands.push_front(std::move(command));
+      lock.unlock();
+      set_aside(lane, *awaited);
+      lock.lock();
+      continue;
+    }
     const EventSource done = detail::release(std::move(command));
     lane->unfinished.fetch_sub(1);
     done.complete(status);
@@ -138,9 +148,18 @@ void DeviceState::carry_on(std::unique_lock<std::mutex>& lock) {
   busy = false;
 }
 
+/// The lane goes on once the event is complete, on the thread that completes it.
+void DeviceState::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) {
+  awaited.then([self = shared_from_this(), lane](const Status&) {
+    std::unique_lock again(self->mutex);
+    self->ready.push_back(lane);
+    self->carry_on(again);
+  });
+}
+
 bool DeviceState::try_run(Lane& lane, NullProgram& program, std::span<const DeviceAddress> bases) {
   std::unique_lock lock(mutex);
-  if (busy || !ready.empty() || lane.active) {
+  if (busy || !ready.empty() || lane.active || program.membership() != nullptr) {
     return false;
   }
   busy = true;
@@ -149,7 +168,7 @@ bool DeviceState::try_run(Lane& lane, NullProgram& program, std::span<const Devi
   std::exception_ptr failure;
   try {
     const WorkerScope scope;
-    program.run(bases, memory);
+    program.run(bases, nullptr);
   } catch (...) {
     failure = std::current_exception();
   }
@@ -257,7 +276,7 @@ void NullDevice::commit(DeviceAddress address, std::int64_t bytes) {
 }
 
 std::shared_ptr<DeviceProgram> NullDevice::prepare(std::span<const DeviceStep> steps) {
-  return std::make_shared<NullProgram>(steps, state_->place);
+  return std::make_shared<NullProgram>(steps, state_->place, state_->memory);
 }
 
 std::unique_ptr<DeviceQueue> NullDevice::create_queue() {

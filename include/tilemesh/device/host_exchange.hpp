@@ -1,0 +1,87 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tilemesh/device/communicator.hpp"
+#include "tilemesh/device/host_memory.hpp"
+
+namespace tilemesh::detail {
+
+/// out[i] = in[0][i] op in[1][i] op ..., in this order, for `count` >= 1 inputs; `out` may be one
+/// of them. f16 and bf16 are accumulated in f32 and rounded once, integers wrap, bool is any or
+/// all; max and min give NaN if an element is, and the later one of zeros of both signs.
+using ReduceFunction = void (*)(std::byte* out, const std::byte* const* in, int count,
+                                std::int64_t elements);
+using FindReduction = ReduceFunction (*)(ReduceOp op, DType dtype);
+/// For every processor. Throws unsupported for the mean of what isn't float.
+ReduceFunction plain_reduction(ReduceOp op, DType dtype);
+/// The element that changes nothing in a reduction, in the first bytes.
+std::array<std::byte, 8> neutral_element(ReduceOp op, DType dtype);
+
+/// One member's part of an exchange among devices whose memory the host addresses: all is decided
+/// when it is made; run, it allocates nothing.
+class HostExchange {
+ public:
+  /// Throws unsupported for layouts that can't be exchanged so, invalid_argument for specs or
+  /// members that don't fit each other.
+  HostExchange(const ExchangePart& part, const HostMemory& memory,
+               FindReduction find = plain_reduction);
+
+  /// Whether members need each other's memory; the same for all of them. If so, work() is to be
+  /// called between two meetings.
+  bool meets() const { return meets_; }
+  /// `source` and `target` on this device; they may be the same if only a reduction takes place and
+  /// must not overlap otherwise.
+  void work(std::byte* source, std::byte* target);
+  /// Whether finish() has something to do.
+  bool has_finish() const { return finish_.size() > 0; }
+  /// What is left once all have worked; touches nobody's memory but this device's `target`.
+  void finish(std::byte* target) const;
+
+ private:
+  /// Equal runs of elements, `counts` of them per dim, outermost first; in bytes.
+  struct Box {
+    std::size_t first_source = 0;  // in sources_
+    std::size_t source_count = 0;
+    std::int64_t source_offset = 0;
+    std::int64_t target_offset = 0;
+    std::int64_t run_bytes = 0;
+    Dims counts;
+    Dims source_strides;
+    Dims target_strides;
+  };
+
+  void plan_all_reduce(const ExchangePart& part);
+  void plan_pull(const ExchangePart& part);
+  void plan_fill(const TensorSpec& to, int index, std::vector<Box>& boxes) const;
+  void add_fill(const Layout& layout, const Shape& shard, const Dims& begin, const Dims& sizes,
+                std::vector<Box>& boxes) const;
+  static Box make_box(const Dims& source_shape, const Dims& source_begin, const Dims& target_shape,
+                      const Dims& target_begin, const Dims& sizes, std::int64_t element_bytes);
+  void all_reduce(std::byte* source, std::byte* target);
+  void pull(const Box& box, std::byte* source, std::byte* target);
+  void fill(const Box& box, std::byte* target) const;
+  std::byte* at_member(int member, std::byte* mine) const;
+
+  HostMemory memory_;
+  std::vector<std::array<std::ptrdiff_t, 3>> distances_;  // of members' arenas from mine, by space
+  bool meets_ = false;
+  bool flat_ = false;  // only a reduction: elements keep their places
+  std::int64_t element_bytes_ = 1;
+  ReduceFunction reduce_ = nullptr;
+  std::array<std::byte, 8> neutral_{};
+
+  std::vector<int> sources_;      // members
+  std::int64_t slice_begin_ = 0;  // of a flat one: bytes that this member reduces
+  std::int64_t slice_bytes_ = 0;
+  std::vector<Box> pulls_;
+  std::vector<Box> fills_;   // while working
+  std::vector<Box> finish_;  // afterwards
+  std::vector<const std::byte*> inputs_;
+  std::vector<std::byte*> outputs_;
+};
+
+}  // namespace tilemesh::detail

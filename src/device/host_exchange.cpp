@@ -1,0 +1,136 @@
+#include "tilemesh/device/host_exchange.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tilemesh::detail {
+
+namespace {
+
+/// Calls visit(source offset, target offset) for every run.
+template <class Visit>
+void for_each_run(const Dims& counts, const Dims& source_strides, const Dims& target_strides,
+                  const Visit& visit) {
+  Dims index;
+  index.resize(counts.size());
+  std::int64_t source = 0;
+  std::int64_t target = 0;
+  for (;;) {
+    visit(source, target);
+    std::size_t d = counts.size();
+    for (; d > 0; --d) {
+      const std::size_t dim = d - 1;
+      source += source_strides[dim];
+      target += target_strides[dim];
+      if (++index[dim] < counts[dim]) {
+        break;
+      }
+      source -= counts[dim] * source_strides[dim];
+      target -= counts[dim] * target_strides[dim];
+      index[dim] = 0;
+    }
+    if (d == 0) {
+      return;
+    }
+  }
+}
+
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (to != from && bytes > 0) {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+}
+
+}  // namespace
+
+std::byte* HostExchange::at_member(int member, std::byte* mine) const {
+  const std::byte* const l1 = memory_.base(Space::l1);
+  const bool in_l1 = l1 != nullptr && mine >= l1 && mine < l1 + memory_.bytes(Space::l1);
+  const Space space = in_l1 ? Space::l1 : Space::dram;
+  return mine + distances_[static_cast<std::size_t>(member)][static_cast<std::size_t>(space)];
+}
+
+void HostExchange::work(std::byte* source, std::byte* target) {
+  if (flat_) {
+    all_reduce(source, target);
+    return;
+  }
+  for (const Box& box : pulls_) {
+    pull(box, source, target);
+  }
+  for (const Box& box : fills_) {
+    fill(box, target);
+  }
+}
+
+void HostExchange::finish(std::byte* target) const {
+  for (const Box& box : finish_) {
+    fill(box, target);
+  }
+}
+
+/// In blocks that stay in a cache while they are reduced and then handed to all.
+void HostExchange::all_reduce(std::byte* source, std::byte* target) {
+  constexpr std::int64_t kBlockBytes = 16 << 10;
+  if (slice_bytes_ == 0) {
+    return;
+  }
+  if (sources_.size() == 1) {
+    copy_bytes(target + slice_begin_, source + slice_begin_, slice_bytes_);
+    return;
+  }
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
+    inputs_[i] = at_member(sources_[i], source) + slice_begin_;
+    outputs_[i] = at_member(sources_[i], target) + slice_begin_;
+  }
+  for (std::int64_t begin = 0; begin < slice_bytes_; begin += kBlockBytes) {
+    const std::int64_t bytes = std::min(kBlockBytes, slice_bytes_ - begin);
+    reduce_(outputs_[0], inputs_.data(), static_cast<int>(inputs_.size()), bytes / element_bytes_);
+    const std::byte* const result = outputs_[0];
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      copy_bytes(outputs_[i], result, bytes);
+      inputs_[i] += bytes;
+      outputs_[i] += bytes;
+    }
+  }
+}
+
+void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
+  for (std::size_t i = 0; i < box.source_count; ++i) {
+    inputs_[i] = at_member(sources_[box.first_source + i], source) + box.source_offset;
+  }
+  std::byte* const to = target + box.target_offset;
+  if (box.source_count == 1) {
+    const std::byte* const from = inputs_[0];
+    for_each_run(box.counts, box.source_strides, box.target_strides,
+                 [&](std::int64_t source_at, std::int64_t target_at) {
+                   copy_bytes(to + target_at, from + source_at, box.run_bytes);
+                 });
+    return;
+  }
+  std::int64_t before = 0;
+  for_each_run(box.counts, box.source_strides, box.target_strides,
+               [&](std::int64_t source_at, std::int64_t target_at) {
+                 for (std::size_t i = 0; i < box.source_count; ++i) {
+                   inputs_[i] += source_at - before;
+                 }
+                 before = source_at;
+                 reduce_(to + target_at, inputs_.data(), static_cast<int>(box.source_count),
+                         box.run_bytes / element_bytes_);
+               });
+}
+
+void HostExchange::fill(const Box& box, std::byte* target) const {
+  const auto size = static_cast<std::size_t>(element_bytes_);
+  for_each_run(box.counts, box.source_strides, box.target_strides,
+               [&](std::int64_t, std::int64_t target_at) {
+                 std::byte* const to = target + box.target_offset + target_at;
+                 const auto bytes = static_cast<std::size_t>(box.run_bytes);
+                 std::memcpy(to, neutral_.data(), size);
+                 for (std::size_t done = size; done < bytes; done *= 2) {
+                   std::memcpy(to + done, to, std::min(done, bytes - done));
+                 }
+               });
+}
+
+}  // namespace tilemesh::detail
