@@ -70,8 +70,14 @@ Mesh Mesh::open(const MeshOptions& options) {
   check_not_negative("threads_per_device", options.threads_per_device);
   check_not_negative("dram_bytes", options.dram_bytes);
   check_not_negative("l1_bytes", options.l1_bytes);
+  check_not_negative("workers", options.workers);
+  if (options.collective_timeout <= std::chrono::nanoseconds::zero()) {
+    throw Error(ErrorCode::invalid_argument,
+                "collective_timeout of a mesh is 0 or negative: devices need some time to meet");
+  }
   DeviceOptions device_options = {.count = options.shape.device_count(),
                                   .threads_per_device = options.threads_per_device,
+                                  .workers = options.workers,
                                   .dram_bytes = options.dram_bytes,
                                   .l1_bytes = options.l1_bytes};
   for (int i = 0; i < device_options.count; ++i) {
@@ -80,8 +86,9 @@ Mesh Mesh::open(const MeshOptions& options) {
   std::vector<std::unique_ptr<Device>> devices = find_backend(options.backend).open(device_options);
   TILEMESH_CHECK(std::cmp_equal(devices.size(), device_options.count),
                  "a backend opened another number of devices than asked");
-  const auto core = std::make_shared<detail::MeshCore>(
-      options.shape, options.backend, std::move(devices), options.decorate_allocator);
+  const auto core =
+      std::make_shared<detail::MeshCore>(options.shape, options.backend, std::move(devices),
+                                         options.decorate_allocator, options.collective_timeout);
   return {core, core->whole()};
 }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "tilemesh/device/capture_scope.hpp"
+#include "tilemesh/device/local_communicator.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 namespace tilemesh::detail {
@@ -34,8 +35,10 @@ std::vector<int> view_key(const MeshShape& shape, const std::vector<int>& device
 }  // namespace
 
 MeshCore::MeshCore(const MeshShape& shape, std::string backend,
-                   std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate)
+                   std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate,
+                   std::chrono::nanoseconds collective_timeout)
     : backend_(std::move(backend)),
+      collective_timeout_(collective_timeout),
       devices_(std::move(devices)),
       ledger_(static_cast<int>(devices_.size()), smallest(devices_, &DeviceInfo::dram_bytes),
               smallest(devices_, &DeviceInfo::l1_bytes), decorate) {
@@ -158,6 +161,19 @@ MeshQueue& MeshCore::make(MeshView& view, int index) {
     queue = std::make_unique<MeshQueue>(*this, view, index, lanes(index));
   }
   return *queue;
+}
+
+std::shared_ptr<Communicator> MeshCore::communicator(const MeshView& view) {
+  const std::lock_guard lock(queues_mutex_);
+  std::shared_ptr<Communicator>& group = of_mine(view).communicator;
+  if (group == nullptr) {
+    std::vector<LocalCommunicator::Member> members;
+    for (const int number : view.devices) {
+      members.push_back({&device(number), to_string(whole().shape.coord_of(number))});
+    }
+    group = std::make_shared<LocalCommunicator>(members, collective_timeout_);
+  }
+  return group;
 }
 
 MeshQueue& MeshCore::queue(const MeshView& view, int index) {

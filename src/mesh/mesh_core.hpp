@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -30,7 +31,8 @@ struct ConstantKey {
 class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
   MeshCore(const MeshShape& shape, std::string backend,
-           std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate = {});
+           std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate = {},
+           std::chrono::nanoseconds collective_timeout = std::chrono::minutes(1));
   ~MeshCore();
 
   /// All devices in the shape that was opened.
@@ -57,6 +59,9 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                             std::span<const std::byte> bytes);
   /// Lets find_constant find it as long as somebody holds it; keeps nothing alive itself.
   void keep_constant(const ConstantKey& key, const std::shared_ptr<MeshBuffer>& buffer);
+
+  /// The group of the view's devices, numbered in row-major order; the same one for each call.
+  std::shared_ptr<Communicator> communicator(const MeshView& view);
 
   MeshQueue& queue(const MeshView& view, int index);
   /// True if no queue of these devices has anything pending or running.
@@ -88,6 +93,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::vector<MeshQueue*> all_queues(const MeshView& view);
 
   std::string backend_;
+  std::chrono::nanoseconds collective_timeout_;
   std::vector<std::unique_ptr<Device>> devices_;
   Ledger ledger_;
   std::atomic<std::uint64_t> generations_ = 0;

@@ -134,18 +134,28 @@ Event MeshQueue::enqueue_trace(const std::shared_ptr<const detail::TraceState>& 
     std::vector<Event> after = trace->outside;
     for (const detail::TraceState::Phase& phase : trace->phases) {
       const auto count =
-          std::ranges::count_if(phase, [](const auto& list) { return list != nullptr; });
+          std::ranges::count_if(phase.lists, [](const auto& list) { return list != nullptr; });
       const EventSource done(static_cast<int>(count));
-      for (std::size_t device = 0; device < phase.size(); ++device) {
-        if (phase[device] != nullptr) {
+      const bool meets = phase.communicator != nullptr;
+      std::shared_ptr<Gathering> gathering;  // each replay is a launch of its own
+      if (meets && outer == nullptr) {
+        gathering = phase.communicator->gather("replay: " + phase.label());
+      } else if (meets) {
+        outer->meet(phase.communicator);
+      }
+      for (std::size_t device = 0; device < phase.lists.size(); ++device) {
+        if (phase.lists[device] != nullptr) {
           push(outer, static_cast<int>(device),
-               Command{.work = ListCommand{phase[device]},
+               Command{.work = phase.work(device, gathering),
                        .after = after,
                        .done = done,
-                       .label = "replay",
+                       .label = meets ? "replay: " + phase.label() : "replay",
                        .keep_alive = trace,
                        .devices_alive = core_.shared_from_this()});
         }
+      }
+      if (meets && outer != nullptr) {
+        outer->meet(nullptr);
       }
       last = done.event();
       after = {last};
@@ -172,9 +182,39 @@ Event MeshQueue::enqueue_launch(std::span<const std::shared_ptr<DeviceProgram>> 
                                 std::span<const DeviceAddress> bases, EnqueueOptions options,
                                 std::shared_ptr<const void> keep_alive) {
   TILEMESH_CHECK(programs.size() == queues_.size(), "a launch needs one program a device");
-  return enqueue_all(options, std::move(keep_alive), [&](std::size_t i) {
-    return LaunchCommand{programs[i], {bases.begin(), bases.end()}};
+  const Membership* const membership = programs.front()->membership();
+  if (membership == nullptr) {
+    return enqueue_all(options, std::move(keep_alive), [&](std::size_t i) {
+      return LaunchCommand{programs[i], {bases.begin(), bases.end()}};
+    });
+  }
+  return enqueue_meeting(programs, bases, *membership, options, std::move(keep_alive));
+}
+
+Event MeshQueue::enqueue_meeting(std::span<const std::shared_ptr<DeviceProgram>> programs,
+                                 std::span<const DeviceAddress> bases, const Membership& first,
+                                 EnqueueOptions& options, std::shared_ptr<const void> keep_alive) {
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    const Membership* const other = programs[i]->membership();
+    TILEMESH_CHECK(other != nullptr && other->communicator == first.communicator &&
+                       std::cmp_equal(other->member, i) &&
+                       std::cmp_equal(other->communicator->size(), programs.size()),
+                   "the programs of a launch meet another group than the queue's devices");
+  }
+  detail::TraceRecorder* const trace = recorder();
+  std::shared_ptr<Gathering> gathering;
+  if (trace == nullptr) {
+    gathering = first.communicator->gather(options.label);
+  } else {
+    trace->meet(first.communicator);
+  }
+  const Event event = enqueue_all(options, std::move(keep_alive), [&](std::size_t i) {
+    return LaunchCommand{programs[i], {bases.begin(), bases.end()}, gathering};
   });
+  if (trace != nullptr) {
+    trace->meet(nullptr);
+  }
+  return event;
 }
 
 bool MeshQueue::try_run_inline(std::span<const std::shared_ptr<DeviceProgram>> programs,

@@ -23,7 +23,7 @@ Event MeshTrace::replay(int queue) const {
 std::int64_t MeshTrace::command_count() const {
   std::int64_t count = 0;
   for (const auto& phase : state_->phases) {
-    for (const auto& list : phase) {
+    for (const auto& list : phase.lists) {
       count += list == nullptr ? 0 : std::ssize(list->entries);
     }
   }

@@ -36,8 +36,9 @@ struct MeshView {
 
   MeshQueue* first_queue = nullptr;  ///< number 0, which is always there
   std::map<int, std::unique_ptr<MeshQueue>> queues;
-  Event last_mark;                   ///< what the newest frees wait for,
-  std::uint64_t last_mark_work = 0;  ///< and how much had been enqueued then
+  Event last_mark;                             ///< what the newest frees wait for,
+  std::uint64_t last_mark_work = 0;            ///< and how much had been enqueued then
+  std::shared_ptr<Communicator> communicator;  ///< made when first asked for
 
   bool contains(int device) const {
     return whole || std::binary_search(sorted.begin(), sorted.end(), device);

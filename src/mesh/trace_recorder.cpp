@@ -29,6 +29,21 @@ void Promises::keep(const Event& replayed) {
   }
 }
 
+CommandWork TraceState::Phase::work(std::size_t device,
+                                    const std::shared_ptr<Gathering>& gathering) const {
+  if (communicator == nullptr) {
+    return ListCommand{lists[device]};
+  }
+  auto launch = std::get<LaunchCommand>(lists[device]->entries.front().work);
+  launch.gathering = gathering;
+  return launch;
+}
+
+std::string TraceState::Phase::label() const {
+  const auto found = std::ranges::find_if(lists, [](const auto& list) { return list != nullptr; });
+  return (*found)->entries.front().label;
+}
+
 TraceRecorder::TraceRecorder(std::shared_ptr<MeshCore> core)
     : state_(std::make_shared<TraceState>()) {
   state_->core = std::move(core);
@@ -36,7 +51,12 @@ TraceRecorder::TraceRecorder(std::shared_ptr<MeshCore> core)
 }
 
 void TraceRecorder::begin_phase() {
-  phases_.emplace_back(state_->core->devices().size());
+  phases_.emplace_back().lists.resize(state_->core->devices().size());
+}
+
+void TraceRecorder::meet(std::shared_ptr<Communicator> communicator) {
+  begin_phase();
+  phases_.back().communicator = std::move(communicator);
 }
 
 void TraceRecorder::add(int device, Command command) {
@@ -52,7 +72,7 @@ void TraceRecorder::add(int device, Command command) {
     hold(std::move(command.keep_alive));
   }
   if (!is_mark) {
-    auto& list = phases_.back()[static_cast<std::size_t>(device)];
+    auto& list = phases_.back().lists[static_cast<std::size_t>(device)];
     if (list == nullptr) {
       list = std::make_shared<CommandList>();
     }
@@ -99,10 +119,10 @@ void TraceRecorder::joined(const Event& all, std::span<const Event> events) {
 }
 
 std::shared_ptr<const TraceState> TraceRecorder::finish() {
-  for (auto& phase : phases_) {
-    TraceState::Phase lists(phase.begin(), phase.end());
-    if (std::ranges::any_of(lists, [](const auto& list) { return list != nullptr; })) {
-      state_->phases.push_back(std::move(lists));
+  for (Phase& phase : phases_) {
+    if (std::ranges::any_of(phase.lists, [](const auto& list) { return list != nullptr; })) {
+      state_->phases.push_back(
+          {{phase.lists.begin(), phase.lists.end()}, std::move(phase.communicator)});
     }
   }
   phases_.clear();

@@ -41,8 +41,17 @@ struct TraceCounts {
 
 /// A recording; never changed once captured, but for its promises.
 struct TraceState {
-  /// By the core's number of the device; null where there is nothing to do.
-  using Phase = std::vector<std::shared_ptr<const CommandList>>;
+  struct Phase {
+    /// By the core's number of the device; null where there is nothing to do.
+    std::vector<std::shared_ptr<const CommandList>> lists;
+    /// Whose members meet while they run the one launch that this phase is; mostly null.
+    std::shared_ptr<Communicator> communicator;
+
+    /// What a device that has a list does in a replay.
+    CommandWork work(std::size_t device, const std::shared_ptr<Gathering>& gathering) const;
+    /// Of the launch whose devices meet.
+    std::string label() const;
+  };
 
   std::shared_ptr<MeshCore> core;
   std::vector<Phase> phases;  // all devices end one before any begins the next
@@ -61,6 +70,8 @@ class TraceRecorder final : public Capture {
 
   const MeshCore& core() const { return *state_->core; }
   void add(int device, Command command);
+  /// What is added from now on is one launch whose devices meet, until the next call, with null.
+  void meet(std::shared_ptr<Communicator> communicator);
   void hold(std::shared_ptr<const void> kept) { state_->held.push_back(std::move(kept)); }
   TraceCounts& uploads() { return state_->uploads; }
   TraceCounts& downloads() { return state_->downloads; }
@@ -77,8 +88,13 @@ class TraceRecorder final : public Capture {
   void need(int device, const Event& event, bool forgives);
   void begin_phase();
 
+  struct Phase {
+    std::vector<std::shared_ptr<CommandList>> lists;
+    std::shared_ptr<Communicator> communicator;
+  };
+
   std::shared_ptr<TraceState> state_;
-  std::vector<std::vector<std::shared_ptr<CommandList>>> phases_;
+  std::vector<Phase> phases_;
   std::unordered_map<const void*, std::vector<Point>> points_;  // that complete an event
   std::vector<Event> known_;                                    // so that no id is used again
 };

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -26,9 +27,14 @@ struct MeshView;
 struct MeshOptions {
   MeshShape shape = {1, 1};
   std::string backend = "cpu";
-  int threads_per_device = 0;   ///< 0: the cores that the process may use, divided evenly, >= 1
+  int threads_per_device = 0;  ///< 0: the cores that the process may use, divided evenly, >= 1
+  /// Threads that all devices share, each of which then has one; 0: the backend's choice.
+  int workers = 0;
   std::int64_t dram_bytes = 0;  ///< a device; 0: the backend's choice
   std::int64_t l1_bytes = 0;
+  /// How long a device in a collective waits for one that doesn't come, before it fails with
+  /// `timeout`; positive.
+  std::chrono::nanoseconds collective_timeout = std::chrono::minutes(1);
   /// Wraps the allocator of each space, for limits, logs and tests; none: as it is.
   AllocatorDecorator decorate_allocator = {};
 };

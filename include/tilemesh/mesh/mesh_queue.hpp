@@ -149,6 +149,10 @@ class MeshQueue {
   template <class Byte>
   Event transfer(const MeshBufferView& buffer, std::span<const ShardTransfer<Byte>> shards,
                  EnqueueOptions& options, std::string_view otherwise);
+  /// A launch whose devices meet, as `first` says for the first of them.
+  Event enqueue_meeting(std::span<const std::shared_ptr<DeviceProgram>> programs,
+                        std::span<const DeviceAddress> bases, const Membership& first,
+                        EnqueueOptions& options, std::shared_ptr<const void> keep_alive);
   /// One list a device and phase, each phase behind the one before.
   Event enqueue_trace(const std::shared_ptr<const detail::TraceState>& trace);
   /// What the calling thread records into; null if it doesn't, or another mesh's work.
