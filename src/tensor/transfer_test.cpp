@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+
 #include "tilemesh/mesh/mesh_queue.hpp"
 
 namespace tilemesh {
@@ -168,6 +170,40 @@ TEST(Transfer, CopyAllocatesNoDeviceMemory) {
   }
   EXPECT_EQ(used(), before);
   EXPECT_EQ(slot.values<std::int32_t>(), iota(64));
+}
+
+/// A host array of which each row lies two gigabytes after the one before, on a mesh whose buffers
+/// lie beyond four: offsets of both sides need more than 32 bits, and only what is touched takes
+/// memory.
+TEST(Transfer, AHostArrayOfMoreThanFourGigabytesKeepsItsValues) {
+  constexpr std::int64_t kGiga = std::int64_t{1} << 30;
+  constexpr std::int64_t kColumns = 5;
+  const Shape shape{4, kColumns};
+  const Dims strides{2 * kGiga / 4, 1};
+  const std::size_t elements = static_cast<std::size_t>(3 * strides[0] + kColumns);
+  void* const memory = ::mmap(nullptr, elements * 4, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    GTEST_SKIP() << "this machine has no 6 GiB of addresses";
+  }
+  const std::shared_ptr<void> owner(memory, [elements](void* m) { ::munmap(m, elements * 4); });
+  const std::span array(static_cast<std::int32_t*>(memory), elements);
+  for (std::int64_t i = 0; i < shape.element_count(); ++i) {
+    array[static_cast<std::size_t>(i / kColumns * strides[0] + i % kColumns)] =
+        static_cast<std::int32_t>(i + 1);
+  }
+  const Tensor source = Tensor::borrow(array, {.shape = shape, .strides = strides}, owner);
+  EXPECT_EQ(source.values<std::int32_t>(), iota(4 * kColumns));
+  // A null device touches nothing when it allocates.
+  const Mesh mesh = Mesh::open({.shape = {1, 2}, .backend = "null", .dram_bytes = 5 * kGiga});
+  const auto below = MeshBuffer::allocate(mesh, {.bytes_per_device = 4 * kGiga, .label = "below"});
+  for (const Placement& placement : {replicate(), shard(0), shard(1)}) {
+    const TensorSpec spec{
+        .shape = shape, .dtype = DType::i32, .placements = {replicate(), placement}};
+    const Tensor there = to_device(source, mesh, spec);
+    EXPECT_GE(there.buffer()->address().offset, 4 * kGiga);
+    EXPECT_EQ(there.values<std::int32_t>(), iota(4 * kColumns)) << spec.to_string();
+  }
 }
 
 TEST(Transfer, PlansSayWhatWouldHappen) {

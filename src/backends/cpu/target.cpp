@@ -1,6 +1,7 @@
 #include "backends/cpu/target.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -46,6 +47,7 @@ class CpuTarget final : public Target {
         if (call.def->name == "conv") add_own_convolution(call, found);
       } else if (call.def->name == "matmul") {
         add_matmul(call, constant_inputs, found);
+        add_permuted_matmul(call, found);
       } else if (is_follower(*call.def)) {
         add_followers(call, found);
       }
@@ -210,6 +212,51 @@ class CpuTarget final : public Target {
       packed.inputs[1].layout = choice->layout;
       found.push_back(candidate_of(packed, choice->implementation,
                                    prices_.weighted(flops, "onednn:matmul:brg:", rows)));
+    }
+  }
+
+  /// Products of batches with their operands as they lie, and with a result in which the dims
+  /// before the last two stand behind the rows: transposes around attention have nothing to move
+  /// then.
+  void add_permuted_matmul(const OpCall& call, std::vector<Candidate>& found) const {
+    const int rank = call.outputs[0].shape.rank();
+    if (rank < 3 || !is_this_machine_) {
+      return;
+    }
+    Layout::Order heads_inside = Layout::rows().order(rank);
+    std::swap(heads_inside[static_cast<std::size_t>(rank - 3)],
+              heads_inside[static_cast<std::size_t>(rank - 2)]);
+    for (const Layout& a : {Layout::rows(), call.inputs[0].layout}) {
+      for (const Layout& b : {Layout::rows(), call.inputs[1].layout}) {
+        for (const Layout& y : {Layout::rows(), Layout(heads_inside, {})}) {
+          add_permuted_matmul(call, {a, b, y}, found);
+        }
+      }
+    }
+  }
+
+  void add_permuted_matmul(const OpCall& call, const std::array<Layout, 3>& layouts,
+                           std::vector<Candidate>& found) const {
+    constexpr double kStridedShare = 0.95;  // of the speed with matrices one after the other
+    OpCall laid_out = call;
+    for (OperandType& input : laid_out.inputs) {
+      input.layout = Layout::rows();
+    }
+    laid_out.inputs[0].layout = layouts[0];
+    laid_out.inputs[1].layout = layouts[1];
+    laid_out.outputs[0].layout = layouts[2];
+    const bool is_plain = std::ranges::all_of(layouts, &Layout::is_rows);
+    const bool is_known = std::ranges::any_of(found, [&](const Candidate& candidate) {
+      return candidate.inputs[0] == layouts[0] && candidate.inputs[1] == layouts[1] &&
+             candidate.outputs[0] == layouts[2];
+    });
+    if (is_plain || is_known) {
+      return;
+    }
+    if (const auto name = onednn::choose_permuted_matmul(laid_out)) {
+      const double seconds = prices_.weighted(onednn::flops_of(call), *name, laid_out);
+      found.push_back(
+          candidate_of(laid_out, *name, layouts[1].is_rows() ? seconds : seconds / kStridedShare));
     }
   }
 

@@ -65,7 +65,10 @@ TEST(CpuTarget, EveryCandidateHasAKernel) {
                           conv({1, 16, 1, 1}, 20, 1),
                           conv({1, 10, 1, 1}, 16, 1),
                           make_call("matmul", {}, {operand({4, 7, 96}), operand({96, 100})}),
-                          make_call("matmul", {}, {operand({4, 7, 5}), operand({4, 5, 3})})};
+                          make_call("matmul", {}, {operand({4, 7, 5}), operand({4, 5, 3})}),
+                          make_call("matmul", {},
+                                    {operand({2, 3, 16, 8}, Layout({0, 2, 1, 3}, {})),
+                                     operand({2, 3, 8, 16}, Layout({0, 3, 1, 2}, {}))})};
   for (const OpCall& call : calls) {
     const std::vector<Candidate> candidates = target->candidates(call, {false, true, true});
     ASSERT_FALSE(candidates.empty());
@@ -105,6 +108,28 @@ TEST(CpuTarget, ConstantMatricesArePacked) {
             isa_of_this_machine().vector_floats < 16);
   for (const Candidate& candidate : target->candidates(call, {false, false})) {
     EXPECT_TRUE(candidate.inputs[1].is_rows());
+  }
+}
+
+TEST(CpuTarget, ProductsOfHeadsNeedNoTransposes) {
+  if (isa_of_this_machine().vector_floats < 16) {
+    GTEST_SKIP() << "oneDNN's brgemm wants avx512";
+  }
+  const auto target = make_target(this_machine());
+  const Layout heads_inside({0, 2, 1, 3}, {});
+  const Layout turned({0, 3, 1, 2}, {});
+  const OpCall call = make_call(
+      "matmul", {}, {operand({2, 12, 64, 32}, heads_inside), operand({2, 12, 32, 64}, turned)});
+  const std::vector<Candidate> candidates = target->candidates(call, {false, false});
+  for (const Layout& y : {Layout::rows(), heads_inside}) {
+    const auto found = std::ranges::find_if(candidates, [&](const Candidate& candidate) {
+      return candidate.inputs[0] == heads_inside && candidate.inputs[1] == turned &&
+             candidate.outputs[0] == y;
+    });
+    ASSERT_NE(found, candidates.end());
+    const double moved = target->convert_seconds(call.inputs[0], Layout::rows()) +
+                         target->convert_seconds(call.inputs[1], Layout::rows());
+    EXPECT_LT(found->seconds, candidates.front().seconds + moved);
   }
 }
 

@@ -73,6 +73,15 @@ std::optional<ConstantChoice> choose_constant(const OpCall& call, int device_thr
   return std::nullopt;
 }
 
+std::optional<std::string> choose_permuted_matmul(const OpCall& call) {
+  try {
+    return name_permuted_matmul(call);
+  } catch (const Refused&) {
+  } catch (const dnnl::error&) {
+  }
+  return std::nullopt;
+}
+
 std::string why_not_fused(const OpCall& call, bool ask_library) {
   const WeightsRule* rule = find_rule(call.def->name);
   if (rule == nullptr) {

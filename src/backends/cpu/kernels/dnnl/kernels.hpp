@@ -35,6 +35,10 @@ struct ConstantChoice {
 /// the call says; nullopt if it has nothing good for that. Asks the library: this machine alone.
 std::optional<ConstantChoice> choose_constant(const OpCall& call, int device_threads);
 
+/// The implementation of a matmul whose operands' dims lie in the orders that the call says;
+/// nullopt if there is no fast one. Asks the library.
+std::optional<std::string> choose_permuted_matmul(const OpCall& call);
+
 /// Why the epilogue of `call` can't be fused; "" if it can, in whatever layout. Without
 /// `ask_library` the answer comes from the rules alone, for machines other than this one.
 std::string why_not_fused(const OpCall& call, bool ask_library);

@@ -19,9 +19,10 @@ using dnnl::memory;
 struct Problem {
   enum class Batch { none, flat, one, many };
   // none/flat: the batch is part of the rows, since one matrix serves all; one: all batch dims
-  // become one; many: they stay, since they broadcast.
+  // become one; many: they stay, since they broadcast or lie in another order.
   Batch batch = Batch::flat;
-  Shape a, b, y;  // of equal rank, transposes not yet applied
+  Shape a, b, y;                        // of equal rank, transposes not yet applied
+  Layout a_layout, b_layout, y_layout;  // rows, but for some of many batch dims
   bool transpose_a = false;
   bool transpose_b = false;
 };
@@ -63,6 +64,32 @@ void add_vector_dims(const OpCall& call, Problem& problem) {
   problem.y = Shape(y);
 }
 
+/// Dims in another order than that of rows, as after a transpose that moved nothing.
+bool is_permuted(const OperandType& type) {
+  return type.shape.rank() > 2 && !type.layout.is_opaque() && type.layout.blocks().empty() &&
+         !type.layout.is_rows();
+}
+
+bool has_permuted(const OpCall& call) {
+  return is_permuted(call.inputs[0]) || is_permuted(call.inputs[1]) || is_permuted(call.outputs[0]);
+}
+
+/// All dims stay, so that each can have its own step.
+void keep_layouts(const OpCall& call, Problem& problem) {
+  const int rank = problem.y.rank();
+  const auto layout_of = [&](const OperandType& type) {
+    require(type.layout.is_rows() || (is_permuted(type) && type.shape.rank() == rank),
+            "dims in another order, of fewer dims than the result");
+    return type.layout;
+  };
+  problem.a_layout = layout_of(call.inputs[0]);
+  problem.b_layout = layout_of(call.inputs[1]);
+  problem.y_layout = layout_of(call.outputs[0]);
+  problem.batch = Problem::Batch::many;
+  // Not all of oneDNN's epilogues follow an operand over dims in another order.
+  require(call.inputs.size() <= 2, "operands of an epilogue beside dims in another order");
+}
+
 Problem problem_of(const OpCall& call) {
   Problem problem;
   problem.transpose_a = call.attributes.integer_or("transpose_a", 0) != 0;
@@ -80,6 +107,10 @@ Problem problem_of(const OpCall& call) {
   }
   problem.a = pad_rank(problem.a, rank);
   problem.b = pad_rank(problem.b, rank);
+  if (has_permuted(call)) {
+    keep_layouts(call, problem);
+    return problem;
+  }
   const bool is_same_batch = std::equal(problem.a.begin(), problem.a.end() - 2, problem.b.begin());
   problem.batch = is_same_batch ? Problem::Batch::one : Problem::Batch::many;
   if (is_same_batch) {
@@ -151,7 +182,7 @@ struct Plan {
 };
 
 memory::desc weights_desc(const OperandType& operand, const Problem& problem) {
-  if (operand.layout.is_rows()) {
+  if (operand.layout == problem.b_layout) {
     return transposed(describe(operand.dtype, problem.b, operand.layout), problem.transpose_b);
   }
   require(operand.shape == problem.b, "the second operand is blocked and has batch dims");
@@ -168,11 +199,11 @@ void check_dtypes(const OpCall& call) {
 Plan plan_matmul(const OpCall& call, bool any_weights) {
   check_dtypes(call);
   const DType dtype = call.inputs[0].dtype;
-  require(call.inputs[0].layout.is_rows() && call.outputs[0].layout.is_rows(),
-          "the first operand and the result are wanted in rows");
   Plan plan;
   plan.problem = problem_of(call);
   const Problem& problem = plan.problem;
+  require(call.inputs[0].layout == problem.a_layout && call.outputs[0].layout == problem.y_layout,
+          "the first operand and the result are wanted in rows");
   plan.weights = weights_desc(call.inputs[1], problem);
   plan.post_ops = post_ops_for(call, matmul_rules(call, problem));
   memory::desc bias;
@@ -185,10 +216,12 @@ Plan plan_matmul(const OpCall& call, bool any_weights) {
       any_weights ? memory::desc(plan.weights.dims(), data_type(dtype), memory::format_tag::any)
                   : plan.weights;
   const dnnl::matmul::desc desc(
-      transposed(describe(dtype, problem.a, Layout::rows()), problem.transpose_a), weights, bias,
-      describe(dtype, problem.y, Layout::rows()));
+      transposed(describe(dtype, problem.a, problem.a_layout), problem.transpose_a), weights, bias,
+      describe(dtype, problem.y, problem.y_layout));
   plan.desc = dnnl::matmul::primitive_desc(desc, attributes_with(plan.post_ops.ops), cpu_engine());
   refuse_reference(plan.desc);
+  require(!has_permuted(call) || implementation_of(plan.desc).starts_with("brg"),
+          "only oneDNN's brgemm is fast with dims in another order");
   return plan;
 }
 
@@ -226,6 +259,10 @@ void check_matmul_fusion(const OpCall& call, bool ask_library) {
   post_ops_for(plain, matmul_rules(plain, problem));
 }
 
+std::string name_permuted_matmul(const OpCall& call) {
+  return fmt::format("onednn:matmul:{}", implementation_of(plan_matmul(call, false).desc));
+}
+
 double matmul_flops(const OpCall& call) {
   const Shape& a = call.inputs[0].shape;
   const bool transpose = call.attributes.integer_or("transpose_a", 0) != 0 && a.rank() > 1;
@@ -237,7 +274,7 @@ double matmul_flops(const OpCall& call) {
 std::unique_ptr<Kernel> make_matmul(const OpCall& call, const KernelContext& context) {
   const int threads = threads_for(matmul_flops(call) / kFlopsPerSecond, context.threads);
   const ThreadLimit limit(threads);
-  if (call.inputs[1].layout.is_rows()) {
+  if (call.inputs[1].layout.is_rows() || is_permuted(call.inputs[1])) {
     return build_matmul(call, plan_matmul(call, false), context, threads);
   }
   // A layout doesn't say all that oneDNN compares: what it would choose is tried first.

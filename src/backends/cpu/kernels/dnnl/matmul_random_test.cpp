@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <random>
 
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
@@ -43,11 +44,28 @@ class Dice {
     std::vector<OperandType> inputs{operand(Shape(a)), operand(Shape(b))};
     const Shape output = make_call("matmul", attributes, inputs).outputs[0].shape;
     Expression epilogue;
+    if (number(0, 2) == 0) {
+      return make_call("matmul", attributes, in_any_order(std::move(inputs)), order(output.rank()));
+    }
     add_steps(output, epilogue, inputs);
     return make_call("matmul", attributes, inputs, {}, epilogue);
   }
 
  private:
+  Layout order(int rank) {
+    Layout::Order order = Layout::rows().order(rank);
+    std::shuffle(order.begin(), order.end(), random_);
+    return Layout(order, {});
+  }
+  std::vector<OperandType> in_any_order(std::vector<OperandType> inputs) {
+    for (OperandType& input : inputs) {
+      if (coin()) {
+        input.layout = order(input.shape.rank());
+      }
+    }
+    return inputs;
+  }
+
   static void add_matrix(Dims& dims, std::int64_t rows, std::int64_t columns, bool transpose) {
     dims.push_back(transpose ? columns : rows);
     dims.push_back(transpose ? rows : columns);

@@ -76,6 +76,59 @@ TEST(OnednnMatmul, BlockedWeights) {
   }
 }
 
+TEST(OnednnMatmul, DimsInAnotherOrder) {
+  const Layout rows;
+  const Layout heads_inside({0, 2, 1, 3}, {});
+  const Layout turned({0, 3, 1, 2}, {});  // a transposed operand whose heads are inside
+  const Expression scale{{{ScalarFn::linear, {Step::kResult, 0}, 0.125F, 0}}};
+  for (const auto& [batch, heads, m, n, k] :
+       std::vector<std::array<std::int64_t, 5>>{{1, 12, 16, 16, 32},
+                                                {3, 5, 7, 17, 9},
+                                                {2, 1, 33, 5, 1},
+                                                {1, 2, 1, 19, 64},
+                                                {2, 3, 16, 1, 8}}) {
+    for (const Layout& a : {rows, heads_inside}) {
+      for (const Layout& b : {rows, heads_inside, turned}) {
+        for (const Layout& y : {rows, heads_inside}) {
+          for (const bool transpose : {false, true}) {
+            const Shape second = transpose ? Shape{batch, heads, n, k} : Shape{batch, heads, k, n};
+            const OpCall call =
+                make_call("matmul", transposes(false, transpose),
+                          {operand({batch, heads, m, k}, a), operand(second, b)}, y, scale);
+            if (offer_of(call, "onednn").kernel) {
+              check(call);
+            } else {
+              EXPECT_NE(onednn::library_isa().vector_floats, 16) << to_string(call);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(OnednnMatmul, RefusesOrdersThatItCantFollow) {
+  const Layout heads_inside({0, 2, 1, 3}, {});
+  const auto refusal = [](const OpCall& call) {
+    const KernelOffer offer = offer_of(call, "onednn");
+    EXPECT_FALSE(offer.kernel) << to_string(call);
+    return offer.refusal;
+  };
+  // One matrix for all: the batch is part of the rows, which must follow each other.
+  EXPECT_NE(refusal(make_call("matmul", {}, {operand({2, 3, 4, 5}, heads_inside), operand({5, 6})}))
+                .find("rows"),
+            std::string::npos);
+  const Expression add{{{ScalarFn::add, {Step::kResult, kFirst}}}};
+  EXPECT_NE(refusal(make_call("matmul", {},
+                              {operand({2, 3, 4, 5}, heads_inside), operand({2, 3, 5, 6}),
+                               operand({2, 3, 4, 6})},
+                              {}, add))
+                .find("epilogue"),
+            std::string::npos);
+  refusal(
+      make_call("matmul", {}, {operand({3, 4, 5}, Layout({1, 0, 2}, {})), operand({2, 3, 5, 6})}));
+}
+
 TEST(OnednnMatmul, EpilogueWithBiasAndResidual) {
   TILEMESH_NEEDS_AVX2();
   const Expression epilogue{{{ScalarFn::add, {Step::kResult, kFirst}},
