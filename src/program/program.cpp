@@ -42,6 +42,32 @@ std::string_view to_string(InputKind kind) {
   detail::check_failed("kind", "a kind of input outside the enumeration", __FILE__, __LINE__);
 }
 
+int shard_count(const TensorSpec& spec) {
+  int count = 1;
+  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+    if (spec.placement(axis).is_shard()) count *= spec.mesh[axis];
+  }
+  return count;
+}
+
+int shard_index(const TensorSpec& spec, const MeshCoord& coord) {
+  int index = 0;
+  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+    if (spec.placement(axis).is_shard()) {
+      index = index * spec.mesh[axis] + coord[static_cast<std::size_t>(axis)];
+    }
+  }
+  return index;
+}
+
+bool is_reshard(const ProgramOp& op) {
+  return op.kind == ProgramOp::Kind::call && op.op == "reshard";
+}
+
+ReduceOp reshard_fill(const ProgramOp& op) {
+  return static_cast<ReduceOp>(op.attributes.integer_or("fill", 0));
+}
+
 OpCall shard_call(const Program& program, std::size_t i) {
   const ProgramOp& op = program.ops.at(i);
   TILEMESH_CHECK(op.kind == ProgramOp::Kind::call, "a jump is no call");

@@ -103,4 +103,53 @@ inline BinaryContents sample_contents() {
   return contents;
 }
 
+/// The same for what is cut over the mesh: a constant of two shards, a value of parts, and reshards
+/// that reduce, slice and gather.
+inline Program cut_sample_program() {
+  using Kind = Storage::Kind;
+  const auto lying = [](const Shape& shape, const Placement& placement) {
+    TensorSpec spec = sample_spec(shape);
+    spec.placements = {replicate(), placement};
+    return spec;
+  };
+  Program program;
+  program.name = "cut";
+  program.mesh = MeshShape{1, 2};
+  program.dram_workspace_bytes = 512;
+  program.values = {
+      {"x", lying({4, 6}, shard(1)), {Kind::input, 0, 0}},
+      {"w", lying({6, 8}, shard(0)), {Kind::constant, 0, 0}},
+      {"product", lying({4, 8}, partial(ReduceOp::sum)), {Kind::workspace, 0, 0}},
+      {"whole", sample_spec({4, 8}), {Kind::workspace, 0, 128}},
+      {"relu", sample_spec({4, 8}), {Kind::workspace, 0, 256}},
+      {"cut", lying({4, 8}, shard(0)), {Kind::workspace, 0, 384}},
+      {"y", lying({4, 8}, shard(1)), {Kind::output, 0, 0}},
+  };
+  program.inputs = {{"x", 0, InputKind::activation}};
+  program.outputs = {{"y", 6, -1}};
+  program.constants = {{1, 0, 192, 9}};
+  const auto call = [](std::string op, std::uint32_t input, std::uint32_t output) {
+    ProgramOp result;
+    result.op = std::move(op);
+    result.inputs = {input};
+    result.outputs = {output};
+    return result;
+  };
+  program.ops = {call("matmul", 0, 2), call("reshard", 2, 3), call("relu", 3, 4),
+                 call("reshard", 4, 5), call("reshard", 5, 6)};
+  program.ops[0].inputs.push_back(1);
+  program.ops[3].attributes.set("fill", std::int64_t{1});
+  return program;
+}
+
+/// Each shard of the constant counts from its own number times 100.
+inline BinaryContents cut_sample_contents() {
+  BinaryContents contents;
+  contents.programs = {cut_sample_program()};
+  for (int i = 0; i < 192; ++i) {
+    contents.constants.push_back(static_cast<std::byte>(i / 96 * 100 + i % 96));
+  }
+  return contents;
+}
+
 }  // namespace tilemesh

@@ -61,5 +61,24 @@ TEST(Samples, Version1Point0HasItsOps) {
   EXPECT_EQ(ops[9].message, "never reached");
 }
 
+TEST(Samples, Version1Point1HasReshardsAndCutConstants) {
+  const Binary binary = Binary::load(TILEMESH_TEST_DATA "/sample_v1.1.tmb");
+  const BoundProgram program = binary.program("cut");
+  EXPECT_EQ(program->mesh, (MeshShape{1, 2}));
+  ASSERT_EQ(program->values.size(), 7U);
+  EXPECT_EQ(program->values[1].spec.to_string(),
+            "f32[6,8] on mesh 1x2 (replicate, shard 0), rows, dram");
+  EXPECT_EQ(program->values[2].spec.to_string(),
+            "f32[4,8] on mesh 1x2 (replicate, partial sum), rows, dram");
+  ASSERT_EQ(program->constants.size(), 1U);
+  EXPECT_EQ(program->constants[0].bytes, 192U);
+  EXPECT_EQ(program.constant(0)[95], std::byte{95});
+  EXPECT_EQ(program.constant(0)[96], std::byte{100});
+  ASSERT_EQ(program->ops.size(), 5U);
+  EXPECT_EQ(program->ops[1].op, "reshard");
+  EXPECT_FALSE(program->ops[1].attributes.has("fill"));
+  EXPECT_EQ(program->ops[3].attributes.integer("fill"), 1);
+}
+
 }  // namespace
 }  // namespace tilemesh

@@ -22,6 +22,14 @@ void check_values(ProgramCheck& check);
 /// Every op: its name, operands, shapes and dtypes, jumps, and where it writes. After check_values.
 void check_ops(const ProgramCheck& check);
 
+/// That the placements of a call's values agree with its op's rule. After its shapes were checked.
+void check_placements(const Program& program, std::size_t op);
+/// The same for an op that takes its input to another placement, and for all else about it.
+void check_reshard(const ProgramCheck& check, std::size_t op);
+
+/// That a call writes only where it may, and not over what it still reads.
+void check_overlaps(const ProgramCheck& check, const ProgramOp& op);
+
 /// That no op reads what was not written, or was overwritten, on some way to it. After check_ops.
 void check_flow(const ProgramCheck& check);
 

@@ -136,30 +136,6 @@ std::vector<Footprint> output_ranges(const ProgramCheck& check, const ProgramOp&
   return ranges;
 }
 
-/// An output may be exactly one of the inputs, in place, and otherwise must not touch them.
-void check_overlaps(const ProgramCheck& check, const ProgramOp& op) {
-  const std::vector<Footprint> outputs = output_ranges(check, op);
-  for (const std::uint32_t id : op.inputs) {
-    if (id == ProgramOp::kAbsent) {
-      continue;
-    }
-    const Footprint input = range_of(check, id);
-    // The outputs are disjoint, so their ends are in order too: the first that ends behind the
-    // input's begin is the only candidate that could begin before it.
-    const auto found =
-        std::partition_point(outputs.begin(), outputs.end(), [&](const Footprint& output) {
-          return output.buffer < input.buffer ||
-                 (output.buffer == input.buffer && output.end <= input.begin);
-        });
-    const bool overlaps = found != outputs.end() && !input.empty() &&
-                          found->buffer == input.buffer && found->begin < input.end;
-    if (overlaps && (found->begin != input.begin || found->end != input.end)) {
-      broken(fmt::format("its output {} partly overlaps its input {}",
-                         describe(check.program, found->value), describe(check.program, id)));
-    }
-  }
-}
-
 void check_jump(const Program& program, std::size_t index) {
   const ProgramOp& op = program.ops[index];
   if (op.target <= index || op.target > program.ops.size()) {
@@ -201,13 +177,42 @@ void check_op(const ProgramCheck& check, std::size_t index) {
   }
   check_attributes(op);
   check_epilogue(op);
+  if (is_reshard(op)) {
+    check_reshard(check, index);
+    return;
+  }
   check_inference(program, index);
+  check_placements(program, index);
   if (!is_free_view(check, op)) {
     check_overlaps(check, op);
   }
 }
 
 }  // namespace
+
+/// An output may be exactly one of the inputs, in place, and otherwise must not touch them.
+void check_overlaps(const ProgramCheck& check, const ProgramOp& op) {
+  const std::vector<Footprint> outputs = output_ranges(check, op);
+  for (const std::uint32_t id : op.inputs) {
+    if (id == ProgramOp::kAbsent) {
+      continue;
+    }
+    const Footprint input = range_of(check, id);
+    // The outputs are disjoint, so their ends are in order too: the first that ends behind the
+    // input's begin is the only candidate that could begin before it.
+    const auto found =
+        std::partition_point(outputs.begin(), outputs.end(), [&](const Footprint& output) {
+          return output.buffer < input.buffer ||
+                 (output.buffer == input.buffer && output.end <= input.begin);
+        });
+    const bool overlaps = found != outputs.end() && !input.empty() &&
+                          found->buffer == input.buffer && found->begin < input.end;
+    if (overlaps && (found->begin != input.begin || found->end != input.end)) {
+      broken(fmt::format("its output {} partly overlaps its input {}",
+                         describe(check.program, found->value), describe(check.program, id)));
+    }
+  }
+}
 
 bool is_free_view(const ProgramCheck& check, const ProgramOp& op) {
   if (!get_op(op.op).is_view || op.inputs.empty() || op.outputs.size() != 1 ||

@@ -110,7 +110,7 @@ const std::vector<Breakage> kBreakages = {
      [](Program& p) {
        p.values[4].spec.placements = {replicate(), shard(0)};
      },
-     "constants are replicated"},
+     "op 0 \"matmul_0\""},
     {"op_unknown", [](Program& p) { p.ops[0].op = "matmal"; }, "matmal"},
     {"op_value", [](Program& p) { p.ops[0].inputs[1] = 9; }, "names value 9"},
     {"op_inputs_few", [](Program& p) { p.ops[7].inputs = {5}; }, "op 7"},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 #include <string>
 
@@ -205,6 +206,12 @@ void check_outputs(ProgramCheck& check) {
   }
 }
 
+bool is_partial(const TensorSpec& spec) {
+  return std::ranges::any_of(spec.placements, [](const Placement& placement) {
+    return placement.kind() == Placement::Kind::partial;
+  });
+}
+
 void check_constants(const ProgramCheck& check) {
   const Program& program = check.program;
   for (std::uint32_t i = 0; i < program.constants.size(); ++i) {
@@ -212,14 +219,15 @@ void check_constants(const ProgramCheck& check) {
     check_owner(program, constant.value, {Storage::Kind::constant, i, 0},
                 fmt::format("constant {}", i));
     const TensorSpec& spec = program.values[constant.value].spec;
-    if (!spec.is_replicated() || spec.space == Space::host) {
-      broken(fmt::format("constant {} is {}; constants are replicated and on the devices", i,
+    if (is_partial(spec) || spec.space == Space::host) {
+      broken(fmt::format("constant {} is {}; constants are whole or cut, and on the devices", i,
                          spec.to_string()));
     }
-    const auto wanted = static_cast<std::uint64_t>(check.value_bytes[constant.value]);
+    const auto wanted = static_cast<std::uint64_t>(
+        checked_mul(shard_count(spec), check.value_bytes[constant.value]));
     if (constant.bytes != wanted) {
-      broken(fmt::format("constant {} has {} bytes, but {} is {} bytes", i, constant.bytes,
-                         spec.to_string(), wanted));
+      broken(fmt::format("constant {} has {} bytes, but {} is {} bytes in {} shards", i,
+                         constant.bytes, spec.to_string(), wanted, shard_count(spec)));
     }
     if (constant.offset % kConstantAlignment != 0 || constant.bytes > check.constants_bytes ||
         constant.offset > check.constants_bytes - constant.bytes) {

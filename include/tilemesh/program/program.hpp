@@ -53,8 +53,9 @@ struct ProgramOutput {
   friend bool operator==(const ProgramOutput&, const ProgramOutput&) = default;
 };
 
-/// A constant's bytes in the constants section, already in its value's layout (one shard,
-/// replicated).
+/// A constant's bytes in the constants section, already in its value's layout: one shard for each
+/// coordinate along the axes that cut the value, in row-major order of those coordinates, each of
+/// the value's bytes per device with zeros for padding.
 struct ProgramConstant {
   std::uint32_t value = 0;
   std::uint64_t offset = 0;  ///< into the constants section, a multiple of 64
@@ -98,11 +99,24 @@ struct Program {
   const TensorSpec& output_spec(std::size_t i) const { return values[outputs[i].value].spec; }
 };
 
+/// How many different shards a value has: one for each coordinate along the axes that cut it.
+int shard_count(const TensorSpec& spec);
+/// Which of them the device at `coord` holds, numbered in row-major order of those coordinates.
+int shard_index(const TensorSpec& spec, const MeshCoord& coord);
+
+/// The op that takes a value from one placement to another: its input and output have the same
+/// shape and dtype, and all devices of the mesh take part.
+bool is_reshard(const ProgramOp& op);
+/// What the elements beyond a shard's extent become: neutral in this reduction. It is the integer
+/// attribute "fill", a ReduceOp; sum if there is none. Requires is_reshard.
+ReduceOp reshard_fill(const ProgramOp& op);
+
 /// Checks the meaning: every index, size, offset, overlap, shape, dtype and placement. Throws
 /// invalid_file naming program, op and value. After this nothing is checked again on the hot path.
 void verify(const Program& program, std::uint64_t constants_bytes);
 
-/// The call of op `i` on each device's own shard.
+/// The call of op `i` on each device's own shard. For a reshard, whose input and output may differ
+/// in their shards, it is of use for messages alone.
 OpCall shard_call(const Program& program, std::size_t i);
 
 }  // namespace tilemesh
