@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -174,6 +175,30 @@ std::shared_ptr<Communicator> MeshCore::communicator(const MeshView& view) {
     group = std::make_shared<LocalCommunicator>(members, collective_timeout_);
   }
   return group;
+}
+
+std::vector<Event> MeshCore::follow_launches(const DeviceProgram& program, const QueueLanes& lanes,
+                                             const Event& done) {
+  std::optional<Event> before;
+  {
+    const std::lock_guard lock(launches_mutex_);
+    std::erase_if(launches_, [](const Launch& launch) { return launch.done.ready(); });
+    const auto found = std::ranges::find(launches_, &program, &Launch::program);
+    if (found == launches_.end()) {
+      launches_.push_back({&program, &lanes, done});
+      return {};
+    }
+    if (found->lanes != &lanes) {
+      before = found->done;
+    }
+    *found = {&program, &lanes, done};
+  }
+  if (!before) {
+    return {};
+  }
+  const EventSource ended;  // its failure is nothing to this one
+  before->then([ended](const Status&) { ended.complete({}); });
+  return {ended.event()};
 }
 
 MeshQueue& MeshCore::queue(const MeshView& view, int index) {

@@ -63,6 +63,12 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   /// The group of the view's devices, numbered in row-major order; the same one for each call.
   std::shared_ptr<Communicator> communicator(const MeshView& view);
 
+  /// What a launch of this program on these lanes must wait for, so that all devices see its
+  /// launches in one order whatever the queues: it has one place for its values. Notes that it ends
+  /// with `done`. Requires the lanes' order.
+  std::vector<Event> follow_launches(const DeviceProgram& program, const QueueLanes& lanes,
+                                     const Event& done);
+
   MeshQueue& queue(const MeshView& view, int index);
   /// True if no queue of these devices has anything pending or running.
   bool idle(const MeshView& view) const;
@@ -114,6 +120,14 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::map<int, std::unique_ptr<QueueLanes>> lanes_;
   std::map<std::vector<int>, std::unique_ptr<MeshView>> views_;  // by shape and devices
   MeshView* whole_ = nullptr;
+
+  struct Launch {
+    const DeviceProgram* program = nullptr;  // which lives as long as `done` isn't ready
+    const QueueLanes* lanes = nullptr;
+    Event done;
+  };
+  std::mutex launches_mutex_;
+  std::vector<Launch> launches_;  // of programs with collectives, the newest of each
 
   std::mutex frees_mutex_;
   std::vector<PendingFree> frees_;

@@ -132,17 +132,13 @@ Event MeshQueue::enqueue_trace(const std::shared_ptr<const detail::TraceState>& 
   {
     const std::lock_guard lock(lanes_.order);
     std::vector<Event> after = trace->outside;
-    for (const detail::TraceState::Phase& phase : trace->phases) {
+    for (const detail::TracePhase& phase : trace->phases) {
       const auto count =
           std::ranges::count_if(phase.lists, [](const auto& list) { return list != nullptr; });
       const EventSource done(static_cast<int>(count));
       const bool meets = phase.communicator != nullptr;
-      std::shared_ptr<Gathering> gathering;  // each replay is a launch of its own
-      if (meets && outer == nullptr) {
-        gathering = phase.communicator->gather("replay: " + phase.label());
-      } else if (meets) {
-        outer->meet(phase.communicator);
-      }
+      const auto gathering =
+          meets ? open_meeting(phase, outer, done.event(), after) : std::shared_ptr<Gathering>();
       for (std::size_t device = 0; device < phase.lists.size(); ++device) {
         if (phase.lists[device] != nullptr) {
           push(outer, static_cast<int>(device),
@@ -164,6 +160,20 @@ Event MeshQueue::enqueue_trace(const std::shared_ptr<const detail::TraceState>& 
   }
   trace->promises->keep(last);
   return last;
+}
+
+/// Each replay is a launch of its own. Requires the lanes' order.
+std::shared_ptr<Gathering> MeshQueue::open_meeting(const detail::TracePhase& phase,
+                                                   detail::TraceRecorder* outer, const Event& done,
+                                                   std::vector<Event>& after) {
+  if (outer != nullptr) {
+    outer->meet(phase.communicator);
+    return nullptr;
+  }
+  for (Event& before : core_.follow_launches(phase.program(), lanes_, done)) {
+    after.push_back(std::move(before));
+  }
+  return phase.communicator->gather("replay: " + phase.label());
 }
 
 Event MeshQueue::enqueue_host(std::function<void(int)> function, EnqueueOptions options) {
@@ -202,19 +212,31 @@ Event MeshQueue::enqueue_meeting(std::span<const std::shared_ptr<DeviceProgram>>
                    "the programs of a launch meet another group than the queue's devices");
   }
   detail::TraceRecorder* const trace = recorder();
+  const EventSource done(static_cast<int>(programs.size()));
+  const std::lock_guard lock(lanes_.order);
   std::shared_ptr<Gathering> gathering;
   if (trace == nullptr) {
     gathering = first.communicator->gather(options.label);
+    for (Event& before : core_.follow_launches(*programs.front(), lanes_, done.event())) {
+      options.after.push_back(std::move(before));
+    }
   } else {
     trace->meet(first.communicator);
   }
-  const Event event = enqueue_all(options, std::move(keep_alive), [&](std::size_t i) {
-    return LaunchCommand{programs[i], {bases.begin(), bases.end()}, gathering};
-  });
+  for (std::size_t i = 0; i < programs.size(); ++i) {
+    push(trace, view_.devices[i],
+         Command{.work = LaunchCommand{programs[i], {bases.begin(), bases.end()}, gathering},
+                 .after = options.after,
+                 .done = done,
+                 .label = options.label,
+                 .keep_alive = keep_alive,
+                 .devices_alive = core_.shared_from_this()});
+  }
   if (trace != nullptr) {
     trace->meet(nullptr);
   }
-  return event;
+  lanes_.work_count.fetch_add(1);
+  return done.event();
 }
 
 bool MeshQueue::try_run_inline(std::span<const std::shared_ptr<DeviceProgram>> programs,

@@ -29,8 +29,8 @@ void Promises::keep(const Event& replayed) {
   }
 }
 
-CommandWork TraceState::Phase::work(std::size_t device,
-                                    const std::shared_ptr<Gathering>& gathering) const {
+CommandWork TracePhase::work(std::size_t device,
+                             const std::shared_ptr<Gathering>& gathering) const {
   if (communicator == nullptr) {
     return ListCommand{lists[device]};
   }
@@ -39,9 +39,13 @@ CommandWork TraceState::Phase::work(std::size_t device,
   return launch;
 }
 
-std::string TraceState::Phase::label() const {
+const CommandList::Entry& TracePhase::first() const {
   const auto found = std::ranges::find_if(lists, [](const auto& list) { return list != nullptr; });
-  return (*found)->entries.front().label;
+  return (*found)->entries.front();
+}
+
+const DeviceProgram& TracePhase::program() const {
+  return *std::get<LaunchCommand>(first().work).program;
 }
 
 TraceRecorder::TraceRecorder(std::shared_ptr<MeshCore> core)

@@ -39,22 +39,27 @@ struct TraceCounts {
   }
 };
 
+/// What devices do in a replay until they wait for each other.
+struct TracePhase {
+  /// By the core's number of the device; null where there is nothing to do.
+  std::vector<std::shared_ptr<const CommandList>> lists;
+  /// Whose members meet while they run the one launch that this phase is; mostly null.
+  std::shared_ptr<Communicator> communicator;
+
+  /// What a device that has a list does in a replay.
+  CommandWork work(std::size_t device, const std::shared_ptr<Gathering>& gathering) const;
+  /// Of the launch whose devices meet: what errors call it, and the first device's program.
+  std::string label() const { return first().label; }
+  const DeviceProgram& program() const;
+
+ private:
+  const CommandList::Entry& first() const;
+};
+
 /// A recording; never changed once captured, but for its promises.
 struct TraceState {
-  struct Phase {
-    /// By the core's number of the device; null where there is nothing to do.
-    std::vector<std::shared_ptr<const CommandList>> lists;
-    /// Whose members meet while they run the one launch that this phase is; mostly null.
-    std::shared_ptr<Communicator> communicator;
-
-    /// What a device that has a list does in a replay.
-    CommandWork work(std::size_t device, const std::shared_ptr<Gathering>& gathering) const;
-    /// Of the launch whose devices meet.
-    std::string label() const;
-  };
-
   std::shared_ptr<MeshCore> core;
-  std::vector<Phase> phases;  // all devices end one before any begins the next
+  std::vector<TracePhase> phases;  // all devices end one before any begins the next
   std::vector<Event> outside;
   std::vector<std::shared_ptr<const void>> held;
   TraceCounts uploads;

@@ -19,7 +19,7 @@ class LocalCommunicator final : public Communicator {
     Device* device = nullptr;
     std::string place;  ///< what errors call it
   };
-  /// `timeout`: how long members wait for one that isn't there.
+  /// `timeout`: how long members wait for one that isn't there, to within a quarter.
   LocalCommunicator(const std::vector<Member>& members, std::chrono::nanoseconds timeout);
   ~LocalCommunicator() override;
 
@@ -29,8 +29,8 @@ class LocalCommunicator final : public Communicator {
   std::shared_ptr<Gathering> gather(std::string label) override;
 
  private:
-  struct Group;
-  std::shared_ptr<Group> group_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace tilemesh

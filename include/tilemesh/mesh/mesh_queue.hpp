@@ -59,6 +59,7 @@ class MeshWorkload;
 
 namespace detail {
 struct QueueLanes;
+struct TracePhase;
 struct TraceState;
 class TraceRecorder;
 }  // namespace detail
@@ -155,6 +156,9 @@ class MeshQueue {
                         EnqueueOptions& options, std::shared_ptr<const void> keep_alive);
   /// One list a device and phase, each phase behind the one before.
   Event enqueue_trace(const std::shared_ptr<const detail::TraceState>& trace);
+  std::shared_ptr<Gathering> open_meeting(const detail::TracePhase& phase,
+                                          detail::TraceRecorder* outer, const Event& done,
+                                          std::vector<Event>& after);
   /// What the calling thread records into; null if it doesn't, or another mesh's work.
   detail::TraceRecorder* recorder() const;
   /// Hands a command to the device of this number in the core, or to the recorder.
