@@ -82,13 +82,22 @@ struct Arena {
   Space space;
   std::unique_ptr<Allocator> allocator;
   Accounts accounts = {};
-  std::size_t idle_count = 0;  // accounts that hold nothing
+  std::size_t idle_count = 0;            // accounts that hold nothing
+  Accounts::value_type* last = nullptr;  // looked up; the next is often the same
+
+  Accounts::value_type* find(std::string_view label) {
+    if (last == nullptr || last->first != label) {
+      const auto found = accounts.find(label);
+      last = found == accounts.end() ? nullptr : &*found;
+    }
+    return last;
+  }
 
   void book(std::string_view label, std::int64_t bytes, const Devices* devices) {
-    auto found = accounts.find(label);
-    if (found == accounts.end()) {
+    Accounts::value_type* found = find(label);
+    if (found == nullptr) {
       drop_idle();
-      found = accounts.emplace(label, LabelAccount{}).first;
+      found = last = &*accounts.emplace(label, LabelAccount{}).first;
       ++idle_count;
     }
     if (found->second.idle()) --idle_count;
@@ -98,8 +107,8 @@ struct Arena {
   }
 
   void unbook(std::string_view label, std::int64_t bytes, const Devices* devices) {
-    const auto found = accounts.find(label);
-    if (found == accounts.end() || found->second.idle()) return;
+    Accounts::value_type* const found = find(label);
+    if (found == nullptr || found->second.idle()) return;
     Account& account = found->second.of(devices);
     if (account.count != 0) {
       account.bytes -= bytes;
@@ -114,6 +123,7 @@ struct Arena {
     if (idle_count < kIdleLabelsKept || idle_count < accounts.size() / 2) return;
     std::erase_if(accounts, [](const auto& entry) { return entry.second.idle(); });
     idle_count = 0;
+    last = nullptr;
   }
 
   /// Largest first, at most `count`.

@@ -1,14 +1,12 @@
 #include "tilemesh/memory/lockstep_allocator.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <numeric>
 
 #include <fmt/format.h>
 
 #include "tilemesh/base/error.hpp"
-#include "tilemesh/base/math.hpp"
 
 #include "free_list.hpp"
 #include "live_ranges.hpp"
@@ -31,7 +29,7 @@ struct DeviceClass {
 };
 
 void check_request(std::int64_t bytes, std::int64_t alignment) {
-  if (bytes < 0 || alignment < 1 || !std::has_single_bit(static_cast<std::uint64_t>(alignment))) {
+  if (bytes < 0 || alignment < 1 || (alignment & (alignment - 1)) != 0) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("can't allocate {} bytes aligned to {}: sizes are 0 or more, alignments "
@@ -41,7 +39,8 @@ void check_request(std::int64_t bytes, std::int64_t alignment) {
 }
 
 std::int64_t size_to_take(std::int64_t bytes, std::int64_t alignment) {
-  return bytes == 0 ? alignment : round_up(bytes, std::min(alignment, kGranule));
+  const std::int64_t mask = std::min(alignment, kGranule) - 1;  // of a power of two
+  return bytes == 0 ? alignment : (bytes + mask) & ~mask;
 }
 
 /// The parts that two lists of holes have in common; all in order of offset.

@@ -1,7 +1,5 @@
 #include "tilemesh/mesh/mesh_buffer.hpp"
 
-#include <bit>
-
 #include <fmt/format.h>
 
 #include "mesh/buffer_life.hpp"
@@ -17,8 +15,7 @@ void check(const MeshBufferOptions& options) {
                 fmt::format("buffer \"{}\" asks for {} bytes: a size can't be negative",
                             options.label, options.bytes_per_device));
   }
-  if (options.alignment <= 0 ||
-      !std::has_single_bit(static_cast<std::uint64_t>(options.alignment))) {
+  if (options.alignment <= 0 || (options.alignment & (options.alignment - 1)) != 0) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("buffer \"{}\" asks for an alignment of {}: give a power of two",
                             options.label, options.alignment));
