@@ -95,7 +95,7 @@ TEST(Compile, NamesWhatIsWrong) {
   options = {};
   options.shards = {{"x", 2}};
   EXPECT_NE(message_of(options, {small_graph("a")}, ErrorCode::invalid_argument)
-                .find("input \"x\" of shape [4,3] can't be sharded along dim 2"),
+                .find("\"x\" of shape [4,3] has no dim 2"),
             std::string::npos);
   options = {};
   options.states = {{"s", "nothing"}};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilemesh/compiler/graph.hpp"
+#include "tilemesh/types/tensor_spec.hpp"
 
 namespace tilemesh {
 
@@ -19,8 +20,9 @@ class ConstantPool {
     std::uint64_t hash = 0;
   };
 
-  /// Stores a constant in `layout`.
-  Entry add(const ConstantData& data, const Layout& layout);
+  /// Stores a constant as `spec` says: its shards one after another, each in the layout with zeros
+  /// beyond its extent, in row-major order of the coordinates along the axes that cut it.
+  Entry add(const ConstantData& data, const TensorSpec& spec);
   std::vector<std::byte> take() { return std::move(section_); }
   std::span<const std::byte> section() const { return section_; }
 

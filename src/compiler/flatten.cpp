@@ -55,7 +55,7 @@ class Flattener {
     if (index(id) == ProgramOp::kAbsent) {
       TILEMESH_CHECK(graph_.is_constant(id), "a value is read before it is made");
       const std::uint32_t value = add_value(id);
-      const ConstantPool::Entry entry = pool_.add(*graph_[id].constant, graph_[id].type.layout);
+      const ConstantPool::Entry entry = pool_.add(*graph_[id].constant, placed_.spec(id));
       program().constants.push_back({value, entry.offset, entry.bytes, entry.hash});
     }
     return index(id);
@@ -91,6 +91,7 @@ class Flattener {
     op.attributes = node.attributes;
     op.epilogue = node.epilogue;
     op.name = node.name;
+    op.message = node.message;
     op.implementation = node.implementation;
     for (const GraphValueId id : node.inputs)
       op.inputs.push_back(use(id));

@@ -20,7 +20,7 @@ ConstantData make_constant_bytes(DType dtype, const Shape& shape,
 GraphValueId Graph::add_value(std::string value_name, OperandType type) {
   const auto id = static_cast<GraphValueId>(narrow<std::uint32_t>(values.size()));
   TILEMESH_CHECK(id != kNoValue, "a graph has too many values");
-  values.push_back({std::move(value_name), std::move(type), nullptr});
+  values.push_back({.name = std::move(value_name), .type = std::move(type), .constant = nullptr});
   return id;
 }
 

@@ -6,6 +6,7 @@
 
 #include "compiler/flatten.hpp"
 #include "compiler/layout_assignment.hpp"
+#include "compiler/partition/shard_rules.hpp"
 #include "compiler/placed_graph.hpp"
 
 namespace tilemesh {
@@ -17,9 +18,11 @@ Program lower(Graph graph, ConstantPool& constants, const LowerContext& context)
   const std::string where = fmt::format("program \"{}\"", graph.name);
   try {
     report("optimise", 0);
-    optimise(graph, context);
-    report("place", 0.3);
-    PlacedGraph placed = place(std::move(graph), context.mesh);
+    simplify(graph, context);
+    report("partition", 0.2);
+    PlacedGraph placed = partition_graph(std::move(graph), context.mesh, context.wishes);
+    report("fuse", 0.3);
+    fuse(placed.graph, context);
     report("choose layouts", 0.4);
     assign_layouts(placed, context.target);
     if (context.check_between_passes) placed.graph.check();
@@ -58,13 +61,15 @@ Binary compile_for(std::vector<Graph> graphs, const CompileOptions& options, con
   }
   check_names(graphs);
   apply_options(graphs, options);
+  std::vector<std::vector<ShardRule>> rules = rules_by_graph(graphs, options.shards);
   BinaryContents contents;
   contents.target = target.info();
   ConstantPool constants;
   const auto count = static_cast<double>(graphs.size());
   for (std::size_t i = 0; i < graphs.size(); ++i) {
     add_metadata(contents.metadata, graphs[i]);
-    LowerContext context{target, options.mesh, false, {}};
+    LowerContext context{.target = target, .mesh = options.mesh};
+    context.wishes = {std::move(rules[i]), options.automatic};
     if (options.progress) {
       context.progress = [&](std::string_view stage, double done) {
         options.progress(stage, (static_cast<double>(i) + done) / count);

@@ -47,33 +47,6 @@ void apply_spaces(std::vector<Graph>& graphs, const CompileOptions& options) {
   }
 }
 
-void shard_input(const Graph& graph, GraphInput& input, int dim, const MeshShape& mesh) {
-  const Shape& shape = graph[input.value].type.shape;
-  if (dim < 0 || dim >= shape.rank()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("input \"{}\" of shape {} can't be sharded along dim {}: its dims are "
-                            "0 to {}",
-                            input.name, shape.to_string(), dim, shape.rank() - 1));
-  }
-  input.placements.clear();
-  for (int axis = 0; axis < mesh.axes(); ++axis) {
-    input.placements.push_back(mesh[axis] > 1 ? shard(dim) : replicate());
-  }
-}
-
-void apply_shards(std::vector<Graph>& graphs, const CompileOptions& options) {
-  for (const auto& [name, dim] : options.shards) {
-    bool found = false;
-    for (Graph& graph : graphs) {
-      if (GraphInput* input = find_named(graph.inputs, name)) {
-        shard_input(graph, *input, dim, options.mesh);
-        found = true;
-      }
-    }
-    if (!found) no_such("input", name, graphs, true, false);
-  }
-}
-
 void apply_states(std::vector<Graph>& graphs, const CompileOptions& options) {
   for (const auto& [input_name, output_name] : options.states) {
     bool found = false;
@@ -94,7 +67,6 @@ void apply_states(std::vector<Graph>& graphs, const CompileOptions& options) {
 
 void apply_options(std::vector<Graph>& graphs, const CompileOptions& options) {
   apply_spaces(graphs, options);
-  apply_shards(graphs, options);
   apply_states(graphs, options);
   for (Graph& graph : graphs) {
     for (GraphOutput& output : graph.outputs) {

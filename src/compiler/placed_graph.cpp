@@ -15,17 +15,10 @@ void localise(OpCall& call) {
 
 }  // namespace
 
-const Placements& PlacedGraph::placement(GraphValueId id) const {
-  static const Placements replicated;
-  const auto i = static_cast<std::size_t>(id);
-  return i < placements.size() ? placements[i] : replicated;
-}
-
 GraphValueId PlacedGraph::add_value(std::string name, OperandType type, GraphValueId like) {
   const Placements same = placement(like);
   const GraphValueId id = graph.add_value(std::move(name), std::move(type));
-  placements.resize(graph.values.size());
-  placements[static_cast<std::size_t>(id)] = same;
+  graph[id].placements = same;
   return id;
 }
 

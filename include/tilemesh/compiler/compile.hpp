@@ -13,14 +13,37 @@
 
 namespace tilemesh {
 
+/// That a value be cut along a dim over a mesh axis: "x=0@1".
+struct ShardRule {
+  /// Of an input, a parameter or any other value, or "re:" and a regular expression (ECMAScript)
+  /// that must match all of a name.
+  std::string name;
+  int dim = 0;
+  int axis = -1;  ///< -1: over all axes
+};
+/// Reads "NAME=DIM" or "NAME=DIM@AXIS", several DIM@AXIS apart by commas. Throws invalid_argument,
+/// also where a dim is cut along a later axis first: earlier axes cut slower.
+std::vector<ShardRule> parse_shard_rules(const std::string& text);
+
+/// How to cut a program without naming values.
+enum class AutoShard : std::uint8_t {
+  data,    ///< the batch
+  tensor,  ///< weights of matmuls, in columns and then in rows, and attention by heads
+};
+/// Reads "data", "tensor" or "data,tensor": one alone takes all mesh axes, two the first and the
+/// others. Throws invalid_argument for another word.
+std::vector<AutoShard> parse_auto_shard(const std::string& text);
+
 struct CompileOptions {
   MeshShape mesh = {1, 1};
   /// Null: this machine, asked through default_target.
   const Target* target = nullptr;
   /// Space of inputs and outputs by name.
   std::map<std::string, Space> spaces = {};
-  /// Dim that an input is sharded along, over all mesh axes ("--shard x=0").
-  std::map<std::string, int> shards = {};
+  /// Values to cut ("--shard x=0@1"); what follows for others is worked out.
+  std::vector<ShardRule> shards = {};
+  /// Cuts found without names ("--auto data,tensor"), after those of `shards`.
+  std::vector<AutoShard> automatic = {};
   /// Inputs that are state, and the output that takes over their storage ("--state state=stateN").
   std::map<std::string, std::string> states = {};
   /// Called with what is going on and how far it is, 0 to 1.

@@ -38,6 +38,8 @@ struct GraphValue {
   std::string name;
   OperandType type;
   std::shared_ptr<const ConstantData> constant;  ///< null: not a constant
+  Placements placements = {};                    ///< once partitioned; empty: replicated
+  std::string reason = {};                       ///< why it lies so
 };
 
 struct GraphBlock;
@@ -52,7 +54,7 @@ struct GraphNode {
   std::vector<GraphValueId> inputs;  ///< kNoValue: not given. branch: the condition
   std::vector<GraphValueId> outputs;
   std::string name;
-  std::string message;                                 ///< fail
+  std::string message;                                 ///< fail; of a reshard why it is there
   std::string implementation;                          ///< once chosen
   std::shared_ptr<GraphBlock> then_block, else_block;  ///< branch
 };

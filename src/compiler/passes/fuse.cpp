@@ -152,6 +152,7 @@ class Fuser {
       return true;
     }
     const GraphValueId middle = graph_.add_value(graph_[id].name, graph_[id].type);
+    graph_[middle].placements = graph_[id].placements;
     call.outputs = {middle};
     add_node(std::move(call));
     become_map(node, behind(chain, taken, middle));

@@ -36,18 +36,20 @@ void own_blocks(GraphBlock& block) {
   }
 }
 
+void check_after(std::string_view pass, const Graph& graph, const LowerContext& context) {
+  if (!context.check_between_passes) return;
+  try {
+    graph.check();
+  } catch (const Error& error) {
+    throw error.in(fmt::format("after pass {}", pass));
+  }
+}
+
 }  // namespace
 
-void optimise(Graph& graph, const LowerContext& context) {
+void simplify(Graph& graph, const LowerContext& context) {
   own_blocks(graph.body);
-  const auto check = [&](std::string_view pass) {
-    if (!context.check_between_passes) return;
-    try {
-      graph.check();
-    } catch (const Error& error) {
-      throw error.in(fmt::format("after pass {}", pass));
-    }
-  };
+  const auto check = [&](std::string_view pass) { check_after(pass, graph, context); };
   check("import");
   passes::remove_dead_code(graph);
   // A pass can make work for one before it; what they do shrinks the graph, so few rounds are
@@ -63,8 +65,16 @@ void optimise(Graph& graph, const LowerContext& context) {
       check(pass.name);
     }
   }
+}
+
+void fuse(Graph& graph, const LowerContext& context) {
   passes::fuse_elementwise(graph, context.target);
-  check("fuse_elementwise");
+  check_after("fuse_elementwise", graph, context);
+}
+
+void optimise(Graph& graph, const LowerContext& context) {
+  simplify(graph, context);
+  fuse(graph, context);
 }
 
 }  // namespace tilemesh

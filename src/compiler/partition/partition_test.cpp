@@ -9,7 +9,7 @@ namespace {
 
 using Value = ProgramBuilder::Value;
 
-class PlaceTest : public ::testing::Test {
+class Partition : public ::testing::Test {
  protected:
   Value input(const std::string& name, const Shape& shape, std::optional<int> cut = {}) {
     TensorSpec spec;
@@ -37,22 +37,11 @@ class PlaceTest : public ::testing::Test {
     }
   }
 
-  void expect_refused(Value output, const std::string& why) {
-    builder_.output("out", output);
-    try {
-      place(builder_.build(), {1, 2});
-      FAIL() << "should be refused: " << why;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported);
-      EXPECT_NE(std::string(error.what()).find(why), std::string::npos) << error.what();
-    }
-  }
-
   ProgramBuilder builder_{"cut"};
   Graph graph_;
 };
 
-TEST_F(PlaceTest, ANetworkIsCutAlongItsBatch) {
+TEST_F(Partition, ANetworkIsCutAlongItsBatch) {
   const Value x = input("x", {5, 3, 4, 4}, 0);
   Value y = builder_.conv(x, constant({6, 3, 3, 3}), constant({6}), {});
   y = builder_.relu(y);
@@ -62,54 +51,28 @@ TEST_F(PlaceTest, ANetworkIsCutAlongItsBatch) {
   y = builder_.softmax(builder_.matmul(y, constant({6, 4})), 1);
   builder_.output("out", y);
   graph_ = builder_.build();
-  const PlacedGraph placed = place(graph_, {1, 2});
+  const PlacedGraph placed = partition_graph(graph_, {1, 2});
   EXPECT_EQ(placed.graph.outputs[0].placements, (Placements{replicate(), shard(0)}));
   expect_same_on({1, 2});
   expect_same_on({1, 3});
   expect_same_on({1, 8});
 }
 
-TEST_F(PlaceTest, ReplicatedProgramsRunOnEveryDevice) {
+TEST_F(Partition, ReplicatedProgramsRunOnEveryDevice) {
   const Value x = input("x", {5, 3});
   builder_.output("out", builder_.softmax(x, 0));
   graph_ = builder_.build();
   expect_same_on({2, 2});
 }
 
-TEST_F(PlaceTest, CutsFollowTransposesAndWeights) {
+TEST_F(Partition, CutsFollowTransposesAndWeights) {
   const Value x = input("x", {4, 6}, 1);
   const Value y = builder_.transpose(x, {1, 0});
   builder_.output("out", builder_.matmul(y, constant({4, 3})));
   graph_ = builder_.build();
-  EXPECT_EQ(place(graph_, {1, 2}).graph.outputs[0].placements, (Placements{replicate(), shard(0)}));
+  EXPECT_EQ(partition_graph(graph_, {1, 2}).graph.outputs[0].placements,
+            (Placements{replicate(), shard(0)}));
   expect_same_on({1, 2});
-}
-
-TEST_F(PlaceTest, AReductionOverTheCutIsRefused) {
-  expect_refused(builder_.op("reduce_sum", {input("x", {4, 6}, 0)},
-                             {{"axes", std::vector<std::int64_t>{0}}})[0],
-                 "it sums or searches over the dim that is cut");
-}
-
-TEST_F(PlaceTest, AnOpThatNeedsTheWholeDimIsRefused) {
-  expect_refused(builder_.softmax(input("x", {4, 6}, 1), 1), "needs all of dim 1 of its input 0");
-}
-
-TEST_F(PlaceTest, AConstantThatWouldHaveToBeCutIsRefused) {
-  expect_refused(builder_.add(input("x", {4, 6}, 0), constant({4, 6})),
-                 "would have to be cut along its dim 0");
-}
-
-TEST_F(PlaceTest, CutsThatDontMatchAreRefused) {
-  expect_refused(builder_.add(input("x", {4, 4}, 0), input("y", {4, 4}, 1)), "don't match");
-}
-
-TEST_F(PlaceTest, TwoDimsCutAreRefused) {
-  TensorSpec spec;
-  spec.shape = {4, 4};
-  spec.placements = {shard(0), shard(1)};
-  builder_.output("out", builder_.input("x", spec));
-  EXPECT_THROW(place(builder_.build(), {2, 2}), Error);
 }
 
 }  // namespace
