@@ -169,13 +169,18 @@ CompileOptions read_compile_options(const ModelOptions& options, Progress& progr
       throw UsageError(fmt::format("--space {}: {}", text, error.what()));
     }
   }
-  for (const std::string& text : options.shards) {
-    const auto [name, dim] = split_pair(text, "--shard");
-    const std::int64_t number = parse_number(dim, "--shard " + text);
-    if (number >= kMaxRank) {
-      throw UsageError(fmt::format("--shard {}: a tensor has at most {} dims", text, kMaxRank));
+  try {
+    for (const std::string& text : options.shards) {
+      for (ShardRule& rule : parse_shard_rules(text))
+        result.shards.push_back(std::move(rule));
     }
-    result.shards[name] = static_cast<int>(number);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--shard: {}", error.what()));
+  }
+  try {
+    if (!options.automatic.empty()) result.automatic = parse_auto_shard(options.automatic);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("--auto: {}", error.what()));
   }
   for (const std::string& text : options.states) {
     result.states.insert(split_pair(text, "--state"));
@@ -250,8 +255,14 @@ void ModelOptions::add_to(CLI::App& app) {
            "Fix an input to a value, so that it is no input any more; may be repeated");
   repeated(app, "--space", spaces, "NAME=host|dram|l1",
            "Where an input or output lives; may be repeated");
-  repeated(app, "--shard", shards, "INPUT=DIM",
-           "Cut an input along a dim over the devices; may be repeated");
+  repeated(app, "--shard", shards, "NAME=DIM[@AXIS]",
+           "Cut a value along a dim over a mesh axis (over all without one); NAME may be re: and a "
+           "regular expression; may be repeated");
+  app.add_option(
+         "--auto", automatic,
+         "Cut without naming values: data (the batch), tensor (weights of matmuls, attention "
+         "by heads), or data,tensor")
+      ->type_name("HOW");
   repeated(app, "--state", states, "INPUT=OUTPUT",
            "An input kept on the mesh, and the output that replaces it; may be repeated");
   app.add_option("--target", target_file, "Machine to compile for, as saved by `tilemesh query`")

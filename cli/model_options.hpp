@@ -38,6 +38,7 @@ struct MeshChoice {
 /// What a user says about how models are compiled.
 struct ModelOptions {
   std::vector<std::string> dims, shapes, values, spaces, shards, states;
+  std::string automatic;
   std::string target_file;
   MeshChoice mesh;
 

@@ -55,7 +55,7 @@ bool is_binary(const std::filesystem::path& path) {
 bool has_compile_options(const ModelOptions& options) {
   return !options.dims.empty() || !options.shapes.empty() || !options.values.empty() ||
          !options.spaces.empty() || !options.shards.empty() || !options.states.empty() ||
-         !options.target_file.empty();
+         !options.automatic.empty() || !options.target_file.empty();
 }
 
 Binary get_binary(const Options& options, const NamedArrays& inputs, Progress& progress) {
@@ -65,7 +65,7 @@ Binary get_binary(const Options& options, const NamedArrays& inputs, Progress& p
   if (has_compile_options(options.compile)) {
     throw UsageError(
         fmt::format("\"{}\" is compiled already: --dim, --shape, --value, --space, "
-                    "--shard, --state and --target are for models",
+                    "--shard, --auto, --state and --target are for models",
                     options.model));
   }
   return Binary::load(options.model);
