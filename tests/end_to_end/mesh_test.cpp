@@ -59,17 +59,15 @@ TEST(Meshes, ABatchCutOverDevicesGivesTheSameValues) {
   }
 }
 
-TEST(Meshes, AnOpThatNeedsTheWholeBatchIsNamed) {
+TEST(Meshes, WhatAnOpNeedsWholeIsGatheredAndSaidSo) {
   ProgramBuilder builder("mean");
   const auto x = builder.input("x", {.shape = {8, 3}});
   builder.output("y", builder.softmax(x, 0));
-  try {
-    compile({builder.build()}, {.mesh = {1, 2}, .shards = {{"x", 0}}});
-    FAIL() << "softmax over the cut dim compiled";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    EXPECT_NE(std::string(error.what()).find("softmax"), std::string::npos) << error.what();
-  }
+  const Binary binary = compile({builder.build()}, {.mesh = {1, 2}, .shards = {{"x", 0}}});
+  const ProgramOp& gather = binary.program()->ops.at(0);
+  EXPECT_EQ(gather.op, "reshard");
+  EXPECT_NE(gather.name.find("all_gather"), std::string::npos) << gather.name;
+  EXPECT_NE(gather.message.find("softmax"), std::string::npos) << gather.message;
 }
 
 TEST(Meshes, TwoMeshesInOneProcess) {
