@@ -90,6 +90,30 @@ Counters MeshCore::counters() const {
           .programs_run = programs_run_.load(kRelaxed)};
 }
 
+namespace {
+
+/// Whether the buffer's bytes on the devices of the mesh are those of the constant.
+bool holds_constant(const MeshBuffer& buffer, const Mesh& mesh, const ConstantKey& key,
+                    std::span<const std::byte> bytes) {
+  if (!buffer.is_allocated() || buffer.bytes_per_device() != key.bytes ||
+      !(key.shards.empty() ? buffer.mesh().view().contains(mesh.view()) : buffer.mesh() == mesh)) {
+    return false;
+  }
+  const auto size = static_cast<std::size_t>(key.bytes);
+  const std::size_t devices = std::max<std::size_t>(key.shards.size(), 1);
+  for (std::size_t i = 0; i < devices; ++i) {
+    const std::size_t shard = key.shards.empty() ? 0 : static_cast<std::size_t>(key.shards[i]);
+    const std::byte* const held =
+        mesh.device(static_cast<int>(i)).map(key.space) + buffer.address().offset;
+    if (!std::ranges::equal(bytes.subspan(shard * size, size), std::span(held, size))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 std::shared_ptr<MeshBuffer> MeshCore::find_constant(const Mesh& mesh, const ConstantKey& key,
                                                     std::span<const std::byte> bytes) {
   std::vector<std::shared_ptr<MeshBuffer>> found;
@@ -102,15 +126,12 @@ std::shared_ptr<MeshBuffer> MeshCore::find_constant(const Mesh& mesh, const Cons
       }
     }
   }
-  const std::byte* const arena = mesh.device(0).map(key.space);
-  if (found.empty() || arena == nullptr || on_worker_thread()) {
+  if (found.empty() || mesh.device(0).map(key.space) == nullptr || on_worker_thread()) {
     return nullptr;
   }
   mesh.queue(0).finish();
   for (const auto& buffer : found) {
-    if (buffer->is_allocated() && buffer->mesh().view().contains(mesh.view()) &&
-        std::cmp_equal(buffer->bytes_per_device(), bytes.size()) &&
-        std::ranges::equal(bytes, std::span(arena + buffer->address().offset, bytes.size()))) {
+    if (holds_constant(*buffer, mesh, key, bytes)) {
       return buffer;
     }
   }

@@ -23,6 +23,7 @@ struct ConstantKey {
   std::uint64_t hash = 0;  ///< of the content
   std::int64_t bytes = 0;  ///< per device
   Space space = Space::dram;
+  std::vector<int> shards = {};  ///< which of its shards each device has; empty: the same on all
   friend auto operator<=>(const ConstantKey&, const ConstantKey&) = default;
 };
 
@@ -53,8 +54,9 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void count_program();
   Counters counters() const;
 
-  /// A buffer with this key and these bytes that is resident on all devices of the mesh (maybe on
-  /// more); null if nobody holds one. Waits for pending uploads before it compares.
+  /// A buffer with this key and these bytes (of all shards) that is resident on all devices of the
+  /// mesh (maybe on more, if it is the same on all); null if nobody holds one. Waits for pending
+  /// uploads before it compares.
   std::shared_ptr<MeshBuffer> find_constant(const Mesh& mesh, const ConstantKey& key,
                                             std::span<const std::byte> bytes);
   /// Lets find_constant find it as long as somebody holds it; keeps nothing alive itself.

@@ -44,9 +44,8 @@ class Planner {
     using Kind = PlannedHolder::Kind;
     for (const ProgramConstant& constant : program.constants) {
       const ProgramValue& value = program.values[constant.value];
-      if (constants_.emplace(constant.hash, constant.bytes, value.spec.space).second) {
-        hold(program, value.name, Kind::constant, value.spec.space,
-             narrow<std::int64_t>(constant.bytes));
+      if (is_new(constant, value.spec)) {
+        hold(program, value.name, Kind::constant, value.spec.space, value.spec.bytes_per_device());
       }
     }
     for (std::size_t i = 0; i < program.inputs.size(); ++i) {
@@ -77,6 +76,17 @@ class Planner {
   }
 
  private:
+  /// Equal constants that lie alike are resident once.
+  bool is_new(const ProgramConstant& constant, const TensorSpec& spec) {
+    std::vector<int> shards;
+    if (shard_count(spec) > 1) {
+      for (int i = 0; i < spec.mesh.device_count(); ++i) {
+        shards.push_back(shard_index(spec, spec.mesh.coord_of(i)));
+      }
+    }
+    return constants_.emplace(constant.hash, constant.bytes, spec.space, std::move(shards)).second;
+  }
+
   void hold(const Program& program, const std::string& name, PlannedHolder::Kind kind, Space space,
             std::int64_t bytes) {
     SpacePlan& plan = space == Space::l1 ? l1_ : dram_;
@@ -89,7 +99,7 @@ class Planner {
   SpacePlan dram_;
   SpacePlan l1_;
   std::int64_t total_ = 0;
-  std::set<std::tuple<std::uint64_t, std::uint64_t, Space>> constants_;
+  std::set<std::tuple<std::uint64_t, std::uint64_t, Space, std::vector<int>>> constants_;
 };
 
 }  // namespace

@@ -44,26 +44,51 @@ void describe_arguments(ExecutableState& state) {
   }
 }
 
-/// Makes every constant resident, once per mesh and content.
+detail::ConstantKey key_of(const Mesh& mesh, const ProgramConstant& constant,
+                           const TensorSpec& spec) {
+  detail::ConstantKey key{
+      .hash = constant.hash, .bytes = spec.bytes_per_device(), .space = spec.space};
+  if (shard_count(spec) > 1) {
+    for (int i = 0; i < mesh.device_count(); ++i) {
+      key.shards.push_back(shard_index(spec, mesh.shape().coord_of(i)));
+    }
+  }
+  return key;
+}
+
+/// Every device gets the shard that the key says, and nothing else.
+Event upload(const MeshBuffer& buffer, const detail::ConstantKey& key,
+             std::span<const std::byte> bytes, const std::string& name) {
+  const EnqueueOptions options{.label = "upload of constant \"" + name + "\""};
+  MeshQueue& queue = buffer.mesh().queue(0);
+  if (key.shards.empty()) {
+    return queue.enqueue_write_replicated(buffer, bytes.data(), key.bytes, nullptr, options);
+  }
+  std::vector<ShardWrite> writes;
+  for (std::size_t i = 0; i < key.shards.size(); ++i) {
+    const auto shard = static_cast<std::size_t>(key.shards[i] * key.bytes);
+    writes.push_back({.coord = buffer.mesh().shape().coord_of(static_cast<int>(i)),
+                      .host = HostBytes::borrow(
+                          bytes.subspan(shard, static_cast<std::size_t>(key.bytes)), nullptr)});
+  }
+  return queue.enqueue_write(buffer, writes, options);
+}
+
+/// Makes every constant resident, once per mesh, content and placement.
 void place_constants(ExecutableState& state) {
   const Program& program = *state.program;
   std::vector<Event> uploads;
   for (std::size_t i = 0; i < program.constants.size(); ++i) {
-    const ProgramConstant& constant = program.constants[i];
-    const ProgramValue& value = program.values[constant.value];
+    const ProgramValue& value = program.values[program.constants[i].value];
     const std::span<const std::byte> bytes = state.program.constant(i);
-    const detail::ConstantKey key{.hash = constant.hash,
-                                  .bytes = static_cast<std::int64_t>(constant.bytes),
-                                  .space = value.spec.space};
+    const detail::ConstantKey key = key_of(state.mesh, program.constants[i], value.spec);
     auto buffer = state.mesh.core().find_constant(state.mesh, key, bytes);
     if (!buffer) {
-      buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
-          state.mesh, {.bytes_per_device = static_cast<std::int64_t>(bytes.size()),
-                       .space = value.spec.space,
-                       .label = program.name + "." + value.name}));
-      uploads.push_back(state.mesh.queue(0).enqueue_write_replicated(
-          *buffer, bytes.data(), static_cast<std::int64_t>(bytes.size()), nullptr,
-          {.label = "upload of constant \"" + value.name + "\""}));
+      buffer = std::make_shared<MeshBuffer>(
+          MeshBuffer::allocate(state.mesh, {.bytes_per_device = key.bytes,
+                                            .space = value.spec.space,
+                                            .label = program.name + "." + value.name}));
+      uploads.push_back(upload(*buffer, key, bytes, value.name));
       state.mesh.core().keep_constant(key, buffer);
     }
     state.constants.push_back(std::move(buffer));
