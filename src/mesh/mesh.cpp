@@ -60,6 +60,8 @@ Counters operator-(const Counters& a, const Counters& b) {
           .device_to_host_transfers = a.device_to_host_transfers - b.device_to_host_transfers,
           .conversions = a.conversions - b.conversions,
           .conversion_bytes = a.conversion_bytes - b.conversion_bytes,
+          .device_to_device_bytes = a.device_to_device_bytes - b.device_to_device_bytes,
+          .device_to_device_transfers = a.device_to_device_transfers - b.device_to_device_transfers,
           .programs_run = a.programs_run - b.programs_run};
 }
 

@@ -58,6 +58,18 @@ MeshBufferView MeshBufferView::at(const MeshRange& range) const {
   return {mesh_.submesh(range), life_, offset_, bytes_};
 }
 
+MeshBufferView MeshBufferView::on(const Mesh& mesh) const {
+  checked().address();
+  if (&mesh.core() != &mesh_.core() || !mesh_.view().contains(mesh.view())) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("buffer \"{}\" lies on {} devices of mesh {}, and not on all of the {} "
+                            "of the view {}",
+                            label(), mesh_.device_count(), mesh_.shape().to_string(),
+                            mesh.device_count(), mesh.shape().to_string()));
+  }
+  return {mesh, life_, offset_, bytes_};
+}
+
 bool MeshBufferView::is_allocated() const {
   return life_ != nullptr && life_->is_allocated();
 }

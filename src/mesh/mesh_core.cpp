@@ -76,6 +76,11 @@ void MeshCore::count_conversion(std::int64_t bytes) {
   conversion_bytes_.fetch_add(bytes, kRelaxed);
 }
 
+void MeshCore::count_exchange(std::int64_t bytes) {
+  exchanges_.fetch_add(1, kRelaxed);
+  exchanged_bytes_.fetch_add(bytes, kRelaxed);
+}
+
 void MeshCore::count_program() {
   programs_run_.fetch_add(1, kRelaxed);
 }
@@ -87,6 +92,8 @@ Counters MeshCore::counters() const {
           .device_to_host_transfers = downloads_.load(kRelaxed),
           .conversions = conversions_.load(kRelaxed),
           .conversion_bytes = conversion_bytes_.load(kRelaxed),
+          .device_to_device_bytes = exchanged_bytes_.load(kRelaxed),
+          .device_to_device_transfers = exchanges_.load(kRelaxed),
           .programs_run = programs_run_.load(kRelaxed)};
 }
 
@@ -220,6 +227,30 @@ std::vector<Event> MeshCore::follow_launches(const DeviceProgram& program, const
   const EventSource ended;  // its failure is nothing to this one
   before->then([ended](const Status&) { ended.complete({}); });
   return {ended.event()};
+}
+
+std::shared_ptr<const ExchangeProgram> MeshCore::exchange_program(const MeshView& view,
+                                                                  const Exchange& exchange) {
+  if (auto kept = exchange_programs_.find(view, exchange)) {
+    return kept;
+  }
+  DeviceStep step;
+  step.kind = DeviceStep::Kind::exchange;
+  step.name = std::string(to_string(exchange.from.mesh == exchange.to.mesh
+                                        ? movement_between(exchange.from, exchange.to)
+                                        : Movement::mixed));
+  step.operands = {{.base = 0}, {.base = 1}};
+  step.exchange = {std::make_shared<const Exchange>(exchange), communicator(view), 0};
+  auto made = std::make_shared<ExchangeProgram>();
+  for (std::size_t i = 0; i < view.devices.size(); ++i) {
+    step.exchange.member = static_cast<int>(i);
+    made->programs.push_back(device(view.devices[i]).prepare({&step, 1}));
+  }
+  for (int target = 0; target < exchange.to.mesh.device_count(); ++target) {
+    made->bytes += bytes_received(exchange.from, exchange.to, target, exchange.members);
+  }
+  exchange_programs_.keep(view, exchange, made);
+  return made;
 }
 
 MeshQueue& MeshCore::queue(const MeshView& view, int index) {

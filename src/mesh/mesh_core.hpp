@@ -14,6 +14,7 @@
 #include "tilemesh/mesh/mesh_buffer.hpp"
 #include "tilemesh/mesh/mesh_queue.hpp"
 
+#include "mesh/exchange_programs.hpp"
 #include "mesh/mesh_view.hpp"
 
 namespace tilemesh::detail {
@@ -51,6 +52,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void count_upload(std::int64_t bytes, std::int64_t transfers = 1);
   void count_download(std::int64_t bytes, std::int64_t transfers = 1);
   void count_conversion(std::int64_t bytes);
+  void count_exchange(std::int64_t bytes);
   void count_program();
   Counters counters() const;
 
@@ -64,6 +66,11 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
 
   /// The group of the view's devices, numbered in row-major order; the same one for each call.
   std::shared_ptr<Communicator> communicator(const MeshView& view);
+
+  /// The programs that do nothing but this exchange among all devices of the view, its members;
+  /// made when first asked for, and kept while they are among those used last.
+  std::shared_ptr<const ExchangeProgram> exchange_program(const MeshView& view,
+                                                          const Exchange& exchange);
 
   /// What a launch of this program on these lanes must wait for, so that all devices see its
   /// launches in one order whatever the queues: it has one place for its values. Notes that it ends
@@ -113,6 +120,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   Count downloads_ = 0;
   Count conversions_ = 0;
   Count conversion_bytes_ = 0;
+  Count exchanged_bytes_ = 0;
+  Count exchanges_ = 0;
   Count programs_run_ = 0;
 
   std::mutex constants_mutex_;
@@ -130,6 +139,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   };
   std::mutex launches_mutex_;
   std::vector<Launch> launches_;  // of programs with collectives, the newest of each
+
+  ExchangePrograms exchange_programs_;
 
   std::mutex frees_mutex_;
   std::vector<PendingFree> frees_;

@@ -46,6 +46,9 @@ struct ExecutableState {
 
 /// The program's ops as steps of its devices, with constants and workspaces where `state` has them.
 std::vector<DeviceStep> make_steps(const ExecutableState& state);
+/// The steps as a program of each device, which takes part in exchanges as the member it is.
+std::vector<std::shared_ptr<DeviceProgram>> prepare_steps(const Mesh& mesh,
+                                                          std::vector<DeviceStep> steps);
 
 /// As run(), with `execute` in place of the launch: it gets the bound addresses, and returns when
 /// all has run.

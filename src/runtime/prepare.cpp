@@ -142,6 +142,17 @@ StepOperand operand(const ExecutableState& state, std::uint32_t value_index) {
                        __LINE__);
 }
 
+/// What all devices have in common: each goes on to say which member it is.
+ExchangePart exchange(const ExecutableState& state, const ProgramOp& op) {
+  const auto spec = [&](std::uint32_t value) {
+    return on_device(state.program->values[value].spec);
+  };
+  auto exchange = std::make_shared<Exchange>(
+      Exchange{.from = spec(op.inputs[0]), .to = spec(op.outputs[0]), .fill = reshard_fill(op)});
+  return {.exchange = std::move(exchange),
+          .communicator = state.mesh.core().communicator(state.mesh.view())};
+}
+
 DeviceStep step(const ExecutableState& state, std::size_t index) {
   const ProgramOp& op = state.program->ops[index];
   DeviceStep result;
@@ -150,8 +161,13 @@ DeviceStep step(const ExecutableState& state, std::size_t index) {
   result.message = op.message;
   switch (op.kind) {
     case ProgramOp::Kind::call:
-      result.kind = DeviceStep::Kind::call;
-      result.call = shard_call(*state.program, index);
+      if (is_reshard(op)) {
+        result.kind = DeviceStep::Kind::exchange;
+        result.exchange = exchange(state, op);
+      } else {
+        result.kind = DeviceStep::Kind::call;
+        result.call = shard_call(*state.program, index);
+      }
       break;
     case ProgramOp::Kind::jump: result.kind = DeviceStep::Kind::jump; break;
     case ProgramOp::Kind::jump_if_false: result.kind = DeviceStep::Kind::jump_if_false; break;
@@ -175,6 +191,18 @@ std::vector<DeviceStep> detail::make_steps(const ExecutableState& state) {
   return steps;
 }
 
+std::vector<std::shared_ptr<DeviceProgram>> detail::prepare_steps(const Mesh& mesh,
+                                                                  std::vector<DeviceStep> steps) {
+  std::vector<std::shared_ptr<DeviceProgram>> programs;
+  for (int i = 0; i < mesh.device_count(); ++i) {
+    for (DeviceStep& step : steps) {
+      step.exchange.member = i;
+    }
+    programs.push_back(mesh.device(i).prepare(steps));
+  }
+  return programs;
+}
+
 Executable prepare(const Mesh& mesh, const BoundProgram& program) {
   if (!(mesh.shape() == program->mesh)) {
     throw Error(ErrorCode::mismatch,
@@ -188,10 +216,7 @@ Executable prepare(const Mesh& mesh, const BoundProgram& program) {
     describe_arguments(*state);
     place_constants(*state);
     place_workspaces(*state);
-    const std::vector<DeviceStep> steps = detail::make_steps(*state);
-    for (int i = 0; i < mesh.device_count(); ++i) {
-      state->device_programs.push_back(mesh.device(i).prepare(steps));
-    }
+    state->device_programs = detail::prepare_steps(mesh, detail::make_steps(*state));
     return Executable(std::move(state));
   } catch (const Error& error) {
     throw error.in(fmt::format("preparing program \"{}\"", program->name));

@@ -46,11 +46,7 @@ std::vector<Part> make_parts(const ExecutableState& state) {
     for (DeviceStep& step : own) {
       step.target -= static_cast<int>(first);
     }
-    Part part{first, end - first, {}, {}};
-    for (int i = 0; i < state.mesh.device_count(); ++i) {
-      part.programs.push_back(state.mesh.device(i).prepare(own));
-    }
-    parts.push_back(std::move(part));
+    parts.push_back({first, end - first, detail::prepare_steps(state.mesh, std::move(own)), {}});
     first = end;
   }
   return parts;

@@ -47,8 +47,12 @@ struct Counters {
   std::int64_t device_to_host_bytes = 0;
   std::int64_t host_to_device_transfers = 0;
   std::int64_t device_to_host_transfers = 0;
-  std::int64_t conversions = 0;       ///< implicit and explicit changes of layout, dtype or space
+  std::int64_t conversions = 0;       ///< implicit and explicit changes of tensors' specs
   std::int64_t conversion_bytes = 0;  ///< that they wrote
+  /// What devices have got of each other's memory to change the placement of tensors, and how often
+  /// that was asked for; a program's own steps don't count.
+  std::int64_t device_to_device_bytes = 0;
+  std::int64_t device_to_device_transfers = 0;
   std::int64_t programs_run = 0;
   friend Counters operator-(const Counters& a, const Counters& b);
 };

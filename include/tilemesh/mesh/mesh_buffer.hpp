@@ -35,6 +35,9 @@ class MeshBufferView {
   /// The same bytes on the devices of a range of this view's mesh only. Throws invalid_argument for
   /// a range outside of it.
   MeshBufferView at(const MeshRange& range) const;
+  /// The same bytes as another view of the devices sees them. Throws invalid_argument unless all of
+  /// its devices hold the buffer.
+  MeshBufferView on(const Mesh& mesh) const;
 
   bool is_allocated() const;
   /// Equal on all its devices. Throws `deallocated` if the buffer was freed.
