@@ -125,6 +125,14 @@ TEST_F(CleanUp, KeepsTheSideOfAKnownBranch) {
   EXPECT_EQ(testing::op_names(graph), "tanh");
 }
 
+TEST_F(CleanUp, KeepsAllPartsOfASplit) {
+  const Value x = input("x", {4});
+  const Value first =
+      builder_.op("split", {x}, {{"axis", std::int64_t{0}}, {"sizes", Integers{3, 1}}}, 2)[0];
+  EXPECT_EQ(ops_after(first), "split");
+  EXPECT_EQ(node(0).outputs.size(), 2U);
+}
+
 TEST_F(CleanUp, KeepsABranchThatMayFail) {
   const Value x = input("x", {2});
   const Value flag = input("flag", {}, DType::boolean);

@@ -69,7 +69,9 @@ class Sweeper {
     block.nodes = std::move(kept);
   }
 
+  // Not of ops with any number of outputs, which an attribute counts.
   void drop_optional_outputs(GraphNode& node) {
+    if (node.def->max_outputs < 0) return;
     while (node.outputs.size() > static_cast<std::size_t>(node.def->min_outputs) &&
            !is_used(node.outputs.back())) {
       node.outputs.pop_back();
