@@ -153,6 +153,11 @@ void HostExchange::plan_all_reduce(const ExchangePart& part) {
   const auto index = index_of(exchange.members.to, exchange.to.mesh, part.member);
   const std::vector<int> group = group_of(exchange.from, exchange.to, index.value_or(0));
   meets_ = group.size() > 1;
+  for (int i = 0; i < exchange.to.mesh.device_count() && !any_finishes_; ++i) {
+    std::vector<Box> finish;
+    plan_fill(exchange.to, i, finish);
+    any_finishes_ = !finish.empty();
+  }
   if (!index) {
     return;
   }

@@ -70,6 +70,23 @@ TEST(Meshes, WhatAnOpNeedsWholeIsGatheredAndSaidSo) {
   EXPECT_NE(gather.message.find("softmax"), std::string::npos) << gather.message;
 }
 
+TEST(Meshes, CollectivesInARowWithEmptyShards) {
+  // The first leaves padding to fill on half of the devices alone.
+  ProgramBuilder builder("two");
+  const auto y = builder.input("y", {.shape = {1, 4}});
+  const auto x = builder.input("x", {.shape = {6, 4}});
+  builder.output("least",
+                 builder.op("reduce_min", {y}, {{"axes", std::vector<std::int64_t>{1}}})[0]);
+  builder.output("whole", builder.softmax(x, 0));
+  const Mesh mesh = Mesh::open({.shape = {2, 2}});
+  const Binary binary = compile(
+      {builder.build()}, {.mesh = {2, 2}, .shards = {{"y", 0, 0}, {"y", 1, 1}, {"x", 0, 1}}});
+  const auto outputs =
+      run(prepare(mesh, binary.program()), {programs::host({1, 4}), programs::host({6, 4})});
+  EXPECT_EQ(outputs[0].values<float>(), std::vector<float>{0});
+  EXPECT_NEAR(outputs[1].values<float>()[23], 0.98168F, 1e-4F);
+}
+
 TEST(Meshes, TwoMeshesInOneProcess) {
   const Mesh a = Mesh::open();
   const Mesh b = Mesh::open({.shape = {1, 2}});

@@ -36,8 +36,9 @@ class HostExchange {
   /// `source` and `target` on this device; they may be the same if only a reduction takes place and
   /// must not overlap otherwise.
   void work(std::byte* source, std::byte* target);
-  /// Whether finish() has something to do.
-  bool has_finish() const { return finish_.size() > 0; }
+  /// Whether finish() has something to do on any member: what members do depends on it, and they
+  /// must agree.
+  bool has_finish() const { return any_finishes_; }
   /// What is left once all have worked; touches nobody's memory but this device's `target`.
   void finish(std::byte* target) const;
 
@@ -80,6 +81,7 @@ class HostExchange {
   std::vector<Box> pulls_;
   std::vector<Box> fills_;   // while working
   std::vector<Box> finish_;  // afterwards
+  bool any_finishes_ = false;
   std::vector<const std::byte*> inputs_;
   std::vector<std::byte*> outputs_;
 };
