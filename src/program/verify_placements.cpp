@@ -55,17 +55,14 @@ OpCall global_call(const Program& program, const ProgramOp& op) {
   return call;
 }
 
-/// Whether some devices hold fewer elements of a dim than others.
-bool has_uneven_shards(const TensorSpec& spec) {
-  for (int dim = 0; dim < spec.shape.rank(); ++dim) {
-    std::int64_t parts = 1;
-    for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
-      const Placement along = spec.placement(axis);
-      if (along.is_shard() && along.dim() == dim) parts *= spec.mesh[axis];
-    }
-    if (spec.shape[dim] % parts != 0) return true;
+/// Whether some devices hold fewer indices of a dim than others.
+bool is_cut_unevenly(const TensorSpec& spec, int dim) {
+  std::int64_t parts = 1;
+  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+    const Placement along = spec.placement(axis);
+    if (along.is_shard() && along.dim() == dim) parts *= spec.mesh[axis];
   }
-  return false;
+  return spec.shape[dim] % parts != 0;
 }
 
 /// One axis of the mesh in one op: which factor it cuts, and what follows for every operand.
@@ -146,8 +143,9 @@ class AxisCheck {
   // The mean of means is the mean of all only if all count alike.
   void check_even() const {
     for (const std::uint32_t value : op_.inputs) {
-      if (is_there(program_, value) && spec(value).placement(axis_).is_shard() &&
-          has_uneven_shards(spec(value))) {
+      if (!is_there(program_, value)) continue;
+      const Placement along = spec(value).placement(axis_);
+      if (along.is_shard() && is_cut_unevenly(spec(value), along.dim())) {
         refuse(value, "and a mean needs shards of equal size");
       }
     }

@@ -231,6 +231,12 @@ TEST(Placements, OfAMeanOfUnevenShardsAreRefused) {
   };
   EXPECT_NO_THROW(verify(mean(4), 0));
   expect_refused(mean(5), "equal size");
+  // Another dim may be cut as it likes.
+  EXPECT_NO_THROW(
+      verify(one_op("reduce_mean", {lying({4, 3}, {shard(0), shard(1)})},
+                    {lying({3}, {partial(ReduceOp::mean), shard(0)})}, MeshShape{2, 2},
+                    {{"axes", std::vector<std::int64_t>{0}}, {"keepdims", std::int64_t{0}}}),
+             0));
 }
 
 TEST(Placements, OfADimThatTheOpNeedsWholeAreRefused) {
