@@ -69,9 +69,7 @@ void HostExchange::finish(std::byte* target) const {
   }
 }
 
-/// In blocks that stay in a cache while they are reduced and then handed to all.
 void HostExchange::all_reduce(std::byte* source, std::byte* target) {
-  constexpr std::int64_t kBlockBytes = 16 << 10;
   if (slice_bytes_ == 0) {
     return;
   }
@@ -83,16 +81,10 @@ void HostExchange::all_reduce(std::byte* source, std::byte* target) {
     inputs_[i] = at_member(sources_[i], source) + slice_begin_;
     outputs_[i] = at_member(sources_[i], target) + slice_begin_;
   }
-  for (std::int64_t begin = 0; begin < slice_bytes_; begin += kBlockBytes) {
-    const std::int64_t bytes = std::min(kBlockBytes, slice_bytes_ - begin);
-    reduce_(outputs_[0], inputs_.data(), static_cast<int>(inputs_.size()), bytes / element_bytes_);
-    const std::byte* const result = outputs_[0];
-    for (std::size_t i = 0; i < sources_.size(); ++i) {
-      copy_bytes(outputs_[i], result, bytes);
-      inputs_[i] += bytes;
-      outputs_[i] += bytes;
-    }
-  }
+  reduce_({.inputs = inputs_,
+           .outputs = outputs_,
+           .elements = slice_bytes_ / element_bytes_,
+           .streams = streams_ && source != target});
 }
 
 void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
@@ -115,8 +107,10 @@ void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
                    inputs_[i] += source_at - before;
                  }
                  before = source_at;
-                 reduce_(to + target_at, inputs_.data(), static_cast<int>(box.source_count),
-                         box.run_bytes / element_bytes_);
+                 std::byte* const result = to + target_at;
+                 reduce_({.inputs = std::span(inputs_).first(box.source_count),
+                          .outputs = {&result, 1},
+                          .elements = box.run_bytes / element_bytes_});
                });
 }
 

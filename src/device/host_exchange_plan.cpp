@@ -14,6 +14,8 @@ namespace {
 using Kind = Placement::Kind;
 
 constexpr std::int64_t kCacheLine = 64;
+/// Of a shard, from where on writing past the caches was measured to be faster.
+constexpr std::int64_t kStreamBytes = std::int64_t{4} << 20;
 
 int number_of(const std::vector<int>& numbers, int index) {
   return numbers.empty() ? index : numbers[static_cast<std::size_t>(index)];
@@ -169,9 +171,12 @@ void HostExchange::plan_all_reduce(const ExchangePart& part) {
   const auto count = static_cast<std::int64_t>(group.size());
   const auto own = std::ranges::find(group, *index) - group.begin();
   const std::int64_t bytes = exchange.to.layout.bytes(exchange.to.shard_shape(), element_bytes_);
-  const std::int64_t each = round_up(ceil_div(bytes, count), kCacheLine);
+  // Many members: a line or two of each would be fetched from everywhere, and nothing ahead.
+  const std::int64_t least = std::max<std::int64_t>(1, count / 4) * kCacheLine;
+  const std::int64_t each = round_up(std::max(ceil_div(bytes, count), least), kCacheLine);
   slice_begin_ = std::min(bytes, own * each);
   slice_bytes_ = std::min(bytes, slice_begin_ + each) - slice_begin_;
+  streams_ = bytes >= kStreamBytes;
   plan_fill(exchange.to, *index, finish_);
 }
 

@@ -503,8 +503,9 @@ TEST(Reductions, SpecialValuesAndLongRows) {
                                                   reinterpret_cast<const std::byte*>(c.data())};
   std::vector<float> out(kCount);
   const auto run = [&](ReduceOp op) {
-    detail::plain_reduction(op, DType::f32)(reinterpret_cast<std::byte*>(out.data()), inputs.data(),
-                                            3, kCount);
+    auto* const to = reinterpret_cast<std::byte*>(out.data());
+    detail::plain_reduction(
+        op, DType::f32)({.inputs = inputs, .outputs = {&to, 1}, .elements = kCount});
   };
   run(ReduceOp::max);
   for (int i = 0; i < 3; ++i) {
@@ -529,17 +530,20 @@ TEST(Reductions, Int64IsExactNearAndBeyond2To53AndInt8Wraps) {
   const std::array<const std::byte*, 2> inputs = {reinterpret_cast<const std::byte*>(a.data()),
                                                   reinterpret_cast<const std::byte*>(b.data())};
   auto* const to = reinterpret_cast<std::byte*>(out.data());
-  detail::plain_reduction(ReduceOp::sum, DType::i64)(to, inputs.data(), 2, 2);
+  detail::plain_reduction(ReduceOp::sum,
+                          DType::i64)({.inputs = inputs, .outputs = {&to, 1}, .elements = 2});
   EXPECT_EQ(out[0], 2 * near + 1);
   EXPECT_EQ(out[1], std::numeric_limits<std::int64_t>::min());
-  detail::plain_reduction(ReduceOp::max, DType::i64)(to, inputs.data(), 2, 1);
+  detail::plain_reduction(ReduceOp::max,
+                          DType::i64)({.inputs = inputs, .outputs = {&to, 1}, .elements = 1});
   EXPECT_EQ(out[0], near + 1);
   const std::array<std::int8_t, 1> big = {100};
   const std::array<const std::byte*, 2> bytes = {reinterpret_cast<const std::byte*>(big.data()),
                                                  reinterpret_cast<const std::byte*>(big.data())};
   std::int8_t wrapped = 0;
-  detail::plain_reduction(ReduceOp::sum, DType::i8)(reinterpret_cast<std::byte*>(&wrapped),
-                                                    bytes.data(), 2, 1);
+  auto* const byte = reinterpret_cast<std::byte*>(&wrapped);
+  detail::plain_reduction(ReduceOp::sum,
+                          DType::i8)({.inputs = bytes, .outputs = {&byte, 1}, .elements = 1});
   EXPECT_EQ(wrapped, -56);
 }
 

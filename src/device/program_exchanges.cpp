@@ -126,12 +126,17 @@ bool ProgramExchanges::met(std::chrono::nanoseconds spin) const {
   if (spin <= std::chrono::nanoseconds::zero()) {
     return false;
   }
-  SpinWait wait(spin);
+  // Without giving the core to other threads: it would be away for longer than this takes.
+  constexpr int kLooks = 32;
+  const auto end = std::chrono::steady_clock::now() + spin;
   do {
-    if (gathering_->complete(meeting_)) {
-      return true;
+    for (int i = 0; i < kLooks; ++i) {
+      relax();
+      if (gathering_->complete(meeting_)) {
+        return true;
+      }
     }
-  } while (wait.step());
+  } while (std::chrono::steady_clock::now() < end);
   return false;
 }
 

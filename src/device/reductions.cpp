@@ -75,31 +75,30 @@ A combine(A a, A b) {
 }
 
 template <ReduceOp Op, class T>
-void reduce(std::byte* out, const std::byte* const* in, int count, std::int64_t elements) {
+void reduce(const Reduction& reduction) {
   using A = Accumulator<T>;
   constexpr std::int64_t kBlock = kBlockBytes / sizeof(A);
   alignas(64) A sums[kBlockBytes / sizeof(A)];
-  for (std::int64_t begin = 0; begin < elements; begin += kBlock) {
-    const std::int64_t some = std::min(kBlock, elements - begin);
-    const auto input = [&](int i) {
-      return reinterpret_cast<const T*>(in[i]) + begin;  // NOLINT: arenas align
-    };
-    const T* const first = input(0);
+  for (std::int64_t begin = 0; begin < reduction.elements; begin += kBlock) {
+    const std::int64_t some = std::min(kBlock, reduction.elements - begin);
+    const auto* const first = reinterpret_cast<const T*>(reduction.inputs[0]) + begin;  // NOLINT
     for (std::int64_t i = 0; i < some; ++i) {
       sums[i] = static_cast<A>(first[i]);
     }
-    for (int k = 1; k < count; ++k) {
-      const T* const next = input(k);
+    for (const std::byte* const input : reduction.inputs.subspan(1)) {
+      const auto* const next = reinterpret_cast<const T*>(input) + begin;  // NOLINT
       for (std::int64_t i = 0; i < some; ++i) {
         sums[i] = combine<Op>(sums[i], static_cast<A>(next[i]));
       }
     }
-    T* const result = reinterpret_cast<T*>(out) + begin;  // NOLINT
-    for (std::int64_t i = 0; i < some; ++i) {
-      if constexpr (Op == ReduceOp::mean) {
-        result[i] = static_cast<T>(sums[i] / static_cast<A>(count));
-      } else {
-        result[i] = static_cast<T>(sums[i]);
+    for (std::byte* const output : reduction.outputs) {
+      auto* const result = reinterpret_cast<T*>(output) + begin;  // NOLINT
+      for (std::int64_t i = 0; i < some; ++i) {
+        if constexpr (Op == ReduceOp::mean) {
+          result[i] = static_cast<T>(sums[i] / static_cast<A>(reduction.inputs.size()));
+        } else {
+          result[i] = static_cast<T>(sums[i]);
+        }
       }
     }
   }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tilemesh/device/communicator.hpp"
@@ -10,11 +11,18 @@
 
 namespace tilemesh::detail {
 
-/// out[i] = in[0][i] op in[1][i] op ..., in this order, for `count` >= 1 inputs; `out` may be one
-/// of them. f16 and bf16 are accumulated in f32 and rounded once, integers wrap, bool is any or
-/// all; max and min give NaN if an element is, and the later one of zeros of both signs.
-using ReduceFunction = void (*)(std::byte* out, const std::byte* const* in, int count,
-                                std::int64_t elements);
+/// Every output becomes in[0] op in[1] op ..., element by element and in this order. Outputs may be
+/// inputs.
+struct Reduction {
+  std::span<const std::byte* const> inputs;  ///< at least one
+  std::span<std::byte* const> outputs;       ///< at least one
+  std::int64_t elements = 0;
+  bool streams = false;  ///< the outputs are too large for any cache, and no inputs
+};
+/// Carries out a Reduction. f16 and bf16 are accumulated in f32 and rounded once, integers wrap,
+/// bool is any or all, the mean divides at the end; max and min give NaN if an element is one, and
+/// the later one of zeros of both signs. The bits of results are the same for all processors.
+using ReduceFunction = void (*)(const Reduction& reduction);
 using FindReduction = ReduceFunction (*)(ReduceOp op, DType dtype);
 /// For every processor. Throws unsupported for the mean of what isn't float.
 ReduceFunction plain_reduction(ReduceOp op, DType dtype);
@@ -78,6 +86,7 @@ class HostExchange {
   std::vector<int> sources_;      // members
   std::int64_t slice_begin_ = 0;  // of a flat one: bytes that this member reduces
   std::int64_t slice_bytes_ = 0;
+  bool streams_ = false;
   std::vector<Box> pulls_;
   std::vector<Box> fills_;   // while working
   std::vector<Box> finish_;  // afterwards

@@ -7,6 +7,7 @@
 #include "tilemesh/base/math.hpp"
 
 #include "backends/cpu/kernel_list.hpp"
+#include "backends/cpu/kernels/hwy/exchange_reduction.hpp"
 
 namespace tilemesh::cpu {
 
@@ -19,7 +20,9 @@ constexpr DeviceAddress kUnbound = {Space::host, -1};
 
 CpuProgram::CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemory& memory,
                        std::string place, int device_threads)
-    : memory_(memory), place_(std::move(place)), exchanges_(steps, memory) {
+    : memory_(memory),
+      place_(std::move(place)),
+      exchanges_(steps, memory, highway::exchange_reduction) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     add_step(steps[i], i, steps.size(), device_threads);
   }

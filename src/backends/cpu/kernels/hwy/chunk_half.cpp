@@ -1,5 +1,3 @@
-#include "tilemesh/types/half.hpp"
-
 #include "chunk.hpp"
 #include "targets.hpp"
 
@@ -8,50 +6,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "half-inl.hpp"
+
 HWY_BEFORE_NAMESPACE();
 namespace tilemesh::cpu::highway::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
-
-/// One small float type: how vectors of it are widened and rounded to nearest even.
-struct AsHalf {
-  using Element = Half;
-  // Where there is no instruction for it, Highway's stand-in takes finite numbers only.
-  static constexpr bool kVector = HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_SSE4;
-  static HWY_INLINE V widen(D d, const std::uint16_t* from) {
-    const hn::Rebind<hwy::float16_t, D> dh;
-    return hn::PromoteTo(d, hn::LoadU(dh, reinterpret_cast<const hwy::float16_t*>(from)));
-  }
-  static HWY_INLINE void round(D, V v, std::uint16_t* to) {
-    const hn::Rebind<hwy::float16_t, D> dh;
-    hn::StoreU(hn::DemoteTo(dh, v), dh, reinterpret_cast<hwy::float16_t*>(to));
-  }
-};
-struct AsBFloat16 {
-  using Element = BFloat16;
-  static constexpr bool kVector = true;
-  static HWY_INLINE V widen(D d, const std::uint16_t* from) {
-    const hn::Rebind<std::uint16_t, D> dh;
-    const hn::RebindToUnsigned<D> du;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du, hn::LoadU(dh, from))));
-  }
-  static HWY_INLINE void round(D, V v, std::uint16_t* to) {
-    const hn::Rebind<std::uint16_t, D> dh;
-    const hn::RebindToUnsigned<D> du;
-    const hn::RebindToSigned<D> di;
-    const auto word = hn::BitCast(du, v);
-    const auto last = hn::And(hn::ShiftRight<16>(word), hn::Set(du, 1));
-    const auto rounded = hn::Add(word, hn::Add(last, hn::Set(du, 0x7fff)));
-    const auto nan = hn::Or(word, hn::Set(du, 0x400000));
-    const auto is_nan = hn::RebindMask(du, hn::IsNaN(v));
-    const auto high = hn::ShiftRight<16>(hn::IfThenElse(is_nan, nan, rounded));
-    hn::StoreU(hn::DemoteTo(dh, hn::BitCast(di, high)), dh, to);
-  }
-};
-
 template <class Type>
 void widen(const ChunkArgs& args) {
   const D d;
