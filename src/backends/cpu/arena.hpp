@@ -12,8 +12,9 @@ namespace tilemesh::cpu {
 /// memory ahead and in huge pages.
 class Arena {
  public:
-  /// Throws mismatch if the system refuses so large a range.
-  explicit Arena(std::int64_t bytes);
+  /// `number` tells arenas apart that are used together: equal offsets in them lie in different
+  /// sets of the caches. Throws mismatch if the system refuses so large a range.
+  explicit Arena(std::int64_t bytes, int number = 0);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -26,7 +27,8 @@ class Arena {
  private:
   std::byte* mapping_ = nullptr;
   std::size_t mapping_bytes_ = 0;
-  std::byte* data_ = nullptr;
+  std::byte* chunks_ = nullptr;  // the first huge page
+  std::byte* data_ = nullptr;    // some pages into it
   std::int64_t bytes_ = 0;
   std::mutex mutex_;
   std::vector<bool> committed_;  // by chunk of a huge page's size

@@ -30,6 +30,18 @@ TEST(Arena, BeginsAtAHugePage) {
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(arena.data()) % kHugePage, 0U);  // NOLINT
 }
 
+TEST(Arena, NumbersLieInDifferentSetsOfTheCaches) {
+  for (const int number : {1, 2, 63, 511}) {
+    Arena arena(kHugePage, number);
+    const auto address = reinterpret_cast<std::uintptr_t>(arena.data());  // NOLINT
+    EXPECT_EQ(address % kHugePage, static_cast<std::uintptr_t>(number) * 4096);
+    arena.commit(0, kHugePage);
+    arena.data()[kHugePage - 1] = std::byte{1};
+  }
+  const Arena again(1, 512);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(again.data()) % kHugePage, 0U);  // NOLINT
+}
+
 TEST(Arena, CommitOfAnyRangeIsHarmless) {
   Arena arena(4 * kHugePage);
   arena.commit(0, 0);

@@ -105,6 +105,7 @@ std::vector<std::unique_ptr<Device>> open(const DeviceOptions& options) {
                  .dram_bytes = options.dram_bytes > 0 ? options.dram_bytes
                                                       : default_dram_bytes(machine, options.count),
                  .l1_bytes = options.l1_bytes > 0 ? options.l1_bytes : default_l1_bytes(machine)};
+    core.number = static_cast<int>(i);
     core.place = i < options.places.size() ? options.places[i] : core.info.name;
   }
   if (options.workers > 0) {

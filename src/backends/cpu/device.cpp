@@ -16,8 +16,8 @@ namespace tilemesh::cpu {
 DeviceCore::DeviceCore(Options options)
     : Strand(options.strand),
       options_(std::move(options)),
-      dram_(options_.info.dram_bytes),
-      l1_(options_.info.l1_bytes) {
+      dram_(options_.info.dram_bytes, options_.number),
+      l1_(options_.info.l1_bytes, options_.number) {
   for (const Space space : {Space::dram, Space::l1}) {
     const Arena& range = arena(space);
     memory_.set_arena(space, range.data(), range.bytes());

@@ -20,6 +20,7 @@ class DeviceCore final : public Strand {
  public:
   struct Options {
     DeviceInfo info;
+    int number = 0;     ///< among those that are opened together
     std::string place;  ///< what errors call it
     Strand::Options strand;
     std::shared_ptr<const CoreLease> lease;
