@@ -14,6 +14,7 @@
 
 #include <tilemesh/tilemesh.hpp>
 
+#include "collectives_bench.hpp"
 #include "mesh_bench.hpp"
 
 namespace bench {
@@ -110,10 +111,12 @@ int run(int argc, char** argv) {
     time_load(argv[2], repeats);
   } else if (what == "mesh" && run_mesh_case(argc > 2 ? argv[2] : "")) {
     return 0;
+  } else if (what == "collectives" && run_collectives_case(argc > 2 ? argv[2] : "")) {
+    return 0;
   } else {
     std::fputs(
         "usage: tilemesh-bench add|add-into|run FILE.tmb|load FILE.tmb [--repeat N]\n"
-        "       tilemesh-bench mesh [CASE]\n",
+        "       tilemesh-bench mesh|collectives [CASE]\n",
         stderr);
     return 2;
   }
