@@ -19,6 +19,7 @@ std::span<const passes::NamedPass> passes::simplifications() {
       NamedPass{"fold_into_weights", fold_into_weights},
       NamedPass{"fold_before_conv", fold_before_conv},
       NamedPass{"simplify_linear_algebra", simplify_linear_algebra},
+      NamedPass{"split_products", split_products},
   };
   return kPasses;
 }

@@ -33,6 +33,9 @@ bool fold_into_weights(Graph& graph);
 bool fold_before_conv(Graph& graph);
 /// Transposes before a matmul become its attributes; means over all of space become pooling.
 bool simplify_linear_algebra(Graph& graph);
+/// A product with constant weights that is split by columns becomes one product for each part: the
+/// parts needn't be copied, and each can be cut over devices by its own columns.
+bool split_products(Graph& graph);
 
 /// Elementwise calls on floats become `map` chains, and chains the epilogue of the call before them
 /// where the target agrees. The last pass: others don't look into chains.

@@ -224,6 +224,74 @@ TEST_F(Patterns, AScaledMatrixTimesItselfStays) {
   EXPECT_EQ(ops_after(op("matmul", {q, q})), "map matmul");
 }
 
+class SplitProducts : public PassTest {
+ protected:
+  Value x_ = input("x", {3, 5, 7});
+
+  // The second part, then the first: neither can be taken for the whole.
+  Value swapped_parts(Value whole, const Integers& sizes, std::int64_t axis = -1) {
+    const std::vector<Value> parts =
+        builder_.op("split", {whole}, {{"axis", axis}, {"sizes", sizes}}, 2);
+    return builder_.op("concat", {parts[1], parts[0]}, {{"axis", axis}})[0];
+  }
+};
+
+TEST_F(SplitProducts, BecomeOneForEachPart) {
+  const Value product = op("matmul", {x_, constant({7, 97})});
+  EXPECT_EQ(ops_after(swapped_parts(product, {32, 65})), "matmul matmul concat");
+  EXPECT_EQ(constant_input(0, 1).shape, (Shape{7, 32}));
+  EXPECT_EQ(constant_input(1, 1).shape, (Shape{7, 65}));
+}
+
+TEST_F(SplitProducts, TakeTheirBiasAlong) {
+  for (const Shape& bias : {Shape{70}, Shape{1, 1, 70}, Shape{5, 70}, Shape{5, 1}}) {
+    for (const bool bias_first : {false, true}) {
+      const Value product = op("matmul", {x_, constant({7, 70})});
+      const Value b = constant(bias, 3);
+      const Value sum = bias_first ? op("add", {b, product}) : op("add", {product, b});
+      EXPECT_EQ(ops_after(swapped_parts(sum, {33, 37})).find("split"), std::string::npos);
+      builder_ = ProgramBuilder("test");
+      x_ = input("x", {3, 5, 7});
+    }
+  }
+}
+
+TEST_F(SplitProducts, OfTransposedWeights) {
+  const Value product = op("matmul", {x_, constant({64, 7})}, {{"transpose_b", std::int64_t{1}}});
+  EXPECT_EQ(ops_after(swapped_parts(product, {32, 32}, 2)), "matmul matmul concat");
+  EXPECT_EQ(constant_input(0, 1).shape, (Shape{32, 7}));
+}
+
+TEST_F(SplitProducts, WithAPartThatNobodyReads) {
+  const Value product = op("matmul", {x_, constant({7, 96})});
+  const std::vector<Value> parts = builder_.op(
+      "split", {product}, {{"axis", std::int64_t{-1}}, {"sizes", Integers{32, 32, 32}}}, 3);
+  EXPECT_EQ(ops_after(op("relu", {parts[1]})), "matmul");
+  EXPECT_EQ(constant_input(0, 1).shape, (Shape{7, 32}));
+}
+
+TEST_F(SplitProducts, StayWherePartsAreNarrow) {
+  EXPECT_EQ(ops_after(swapped_parts(op("matmul", {x_, constant({7, 48})}), {17, 31})),
+            "matmul split concat");
+}
+
+TEST_F(SplitProducts, StayWhereRowsAreCut) {
+  EXPECT_EQ(
+      ops_after(swapped_parts(op("matmul", {input("y", {64, 7}), constant({7, 64})}), {32, 32}, 0)),
+      "matmul split concat");
+}
+
+TEST_F(SplitProducts, StayWhereTheWholeIsReadToo) {
+  const Value product = op("matmul", {x_, constant({7, 64})});
+  EXPECT_EQ(ops_after(op("add", {swapped_parts(product, {32, 32}), product})),
+            "matmul split concat map");
+}
+
+TEST_F(SplitProducts, StayWhereTheWeightsAreNoConstant) {
+  EXPECT_EQ(ops_after(swapped_parts(op("matmul", {x_, input("w", {7, 64})}), {32, 32})),
+            "matmul split concat");
+}
+
 TEST_F(Patterns, AMeanOverSpaceIsAPool) {
   EXPECT_EQ(ops_after(op("reduce_mean", {x_}, {{"axes", Integers{2, 3}}})), "global_average_pool");
 }

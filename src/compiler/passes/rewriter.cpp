@@ -31,11 +31,10 @@ void Rewriter::become(GraphNode& node, std::string_view op, std::vector<GraphVal
   node.attributes = std::move(attributes);
 }
 
-void Rewriter::replace(const GraphNode& node, GraphValueId value) {
-  const GraphValueId from = node.outputs[0];
+void Rewriter::replace(GraphValueId from, GraphValueId to) {
   for (int i = index_.uses(from); i > 0; --i)
-    index_.add_uses({value}, 1);
-  replacements_.replace(from, value);
+    index_.add_uses({to}, 1);
+  replacements_.replace(from, to);
 }
 
 GraphValueId Rewriter::insert(std::string_view op, std::vector<GraphValueId> inputs,

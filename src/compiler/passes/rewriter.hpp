@@ -30,7 +30,8 @@ class Rewriter {
   void become(GraphNode& node, std::string_view op, std::vector<GraphValueId> inputs,
               Attributes attributes = {});
   /// Every reader of `node`'s only output reads `value` instead.
-  void replace(const GraphNode& node, GraphValueId value);
+  void replace(const GraphNode& node, GraphValueId value) { replace(node.outputs[0], value); }
+  void replace(GraphValueId from, GraphValueId to);
   /// A new call just before the current node; the value that it gives.
   GraphValueId insert(std::string_view op, std::vector<GraphValueId> inputs,
                       Attributes attributes = {});
