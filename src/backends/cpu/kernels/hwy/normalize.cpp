@@ -45,9 +45,7 @@ class SoftmaxKernel final : public Kernel {
     auto* y = reinterpret_cast<float*>(operands[1]);
     if (lines_.size == 0) return;
     parallel_for(threads_, lines_.count, [&](int, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        fn_(x + i * lines_.size, y + i * lines_.size, lines_.size);
-      }
+      fn_(x + begin * lines_.size, y + begin * lines_.size, end - begin, lines_.size);
     });
   }
   int threads() const override { return threads_; }
@@ -59,7 +57,7 @@ class SoftmaxKernel final : public Kernel {
   Lines lines_;
   bool logarithm_;
   int threads_;
-  void (*fn_)(const float* x, float* y, std::int64_t count) = nullptr;
+  decltype(RowFns::softmax) fn_ = nullptr;
 };
 
 /// Along a dim that isn't the last: [outer, size, inner], a row of `inner` at a time.

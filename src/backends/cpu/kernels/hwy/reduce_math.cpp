@@ -20,6 +20,8 @@ namespace {
 using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 
+constexpr std::int64_t kGroup = 4;              // rows
+constexpr std::int64_t kGroupFloats = 4 << 10;  // half of the nearest cache
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 /// `step` takes an element in, `join` puts partial results together.
@@ -65,6 +67,17 @@ struct Max {  // NaN wins
   template <class VN>
   static HWY_INLINE VN join(VN a, VN b) {
     return step(a, b);
+  }
+};
+struct AnyMax {  // of a row with NaN, some number or NaN
+  static constexpr float kEmpty = -kInfinity;
+  template <class VN>
+  static HWY_INLINE VN step(VN best, VN x) {
+    return larger(best, x);
+  }
+  template <class VN>
+  static HWY_INLINE VN join(VN a, VN b) {
+    return larger(a, b);
   }
 };
 struct Min {
@@ -220,7 +233,16 @@ ReduceFns fns_of() {
   return {.along = along<F>, .across = across<F>, .join = join<F>, .empty = F::kEmpty};
 }
 
-/// y = e^(x - top), and the sum of it; y may be null.
+template <bool kStore>
+HWY_INLINE V exponential(const float* x, [[maybe_unused]] float* y, V top) {
+  const D d;
+  const V e = exp_of_negative(d, hn::Sub(hn::LoadU(d, x), top));
+  if constexpr (kStore) hn::StoreU(e, d, y);
+  return e;
+}
+
+/// y = e^(x - top), where that is stored, and the sum of it. `top` is no less than any x; a NaN
+/// among them makes the sum one.
 template <bool kStore>
 HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, float top) {
   const D d;
@@ -228,25 +250,23 @@ HWY_INLINE float exponentials(const float* x, float* y, std::int64_t count, floa
   const V vtop = hn::Set(d, top);
   V sum0 = hn::Zero(d);
   V sum1 = hn::Zero(d);
+  V sum2 = hn::Zero(d);
+  V sum3 = hn::Zero(d);
   std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    const V e0 = exp(d, hn::Sub(hn::LoadU(d, x + i), vtop));
-    const V e1 = exp(d, hn::Sub(hn::LoadU(d, x + i + lanes), vtop));
-    if constexpr (kStore) {
-      hn::StoreU(e0, d, y + i);
-      hn::StoreU(e1, d, y + i + lanes);
-    }
-    sum0 = hn::Add(sum0, e0);
-    sum1 = hn::Add(sum1, e1);
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    sum0 = hn::Add(sum0, exponential<kStore>(x + i, y + i, vtop));
+    sum1 = hn::Add(sum1, exponential<kStore>(x + i + lanes, y + i + lanes, vtop));
+    sum2 = hn::Add(sum2, exponential<kStore>(x + i + 2 * lanes, y + i + 2 * lanes, vtop));
+    sum3 = hn::Add(sum3, exponential<kStore>(x + i + 3 * lanes, y + i + 3 * lanes, vtop));
   }
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
     const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
-    const V e = exp(d, hn::Sub(load_part(d, x + i, left), vtop));
+    const V e = exp_of_negative(d, hn::Sub(load_part(d, x + i, left), vtop));
     if constexpr (kStore) store_part(e, d, y + i, left);
     sum0 = hn::Add(sum0, hn::IfThenElseZero(rest, e));
   }
-  return all_lanes<Sum>(d, hn::Add(sum0, sum1));
+  return all_lanes<Sum>(d, hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3)));
 }
 
 /// y = x * scale + bias
@@ -261,20 +281,44 @@ HWY_INLINE void affine(const float* x, float* y, std::int64_t count, V scale, V 
   const std::int64_t left = count - i;
   store_part(hn::MulAdd(load_part(d, x + i, left), scale, bias), d, y + i, left);
 }
-void softmax(const float* x, float* y, std::int64_t count) {
-  const D d;
-  const float top = along_runs<Max>(x, 1, 0, count);
-  const float sum = exponentials<true>(x, y, count, top);
-  affine(y, y, count, hn::Set(d, 1.0f / sum), hn::Zero(d));
+
+/// Calls `body(first, count)` for groups of rows that stay in the nearest cache: while one row
+/// waits for its sum, the next is under way.
+template <class Body>
+HWY_INLINE void for_groups(std::int64_t rows, std::int64_t count, const Body& body) {
+  const std::int64_t group = count <= kGroupFloats / kGroup ? kGroup : 1;
+  for (std::int64_t row = 0; row < rows; row += group) {
+    body(row, row + group <= rows ? group : rows - row);
+  }
 }
 
-void log_softmax(const float* x, float* y, std::int64_t count) {
+void softmax(const float* x, float* y, std::int64_t rows, std::int64_t count) {
   const D d;
-  const float top = along_runs<Max>(x, 1, 0, count);
-  const float sum = exponentials<false>(x, nullptr, count, top);
-  // The maximum is taken off first: with it in one number, the logarithm would be rounded away.
-  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -top));
-  affine(y, y, count, hn::Set(d, 1.0f), hn::Neg(log(d, hn::Set(d, sum))));
+  for_groups(rows, count, [&](std::int64_t first, std::int64_t group) HWY_ATTR {
+    float values[std::size_t{kGroup}];
+    const float* from = x + first * count;
+    float* to = y + first * count;
+    for (std::int64_t r = 0; r < group; ++r) {
+      values[r] = along_runs<AnyMax>(from + r * count, 1, 0, count);
+    }
+    for (std::int64_t r = 0; r < group; ++r) {
+      values[r] = exponentials<true>(from + r * count, to + r * count, count, values[r]);
+    }
+    for (std::int64_t r = 0; r < group; ++r) {
+      affine(to + r * count, to + r * count, count, hn::Set(d, 1.0f / values[r]), hn::Zero(d));
+    }
+  });
+}
+
+void log_softmax(const float* x, float* y, std::int64_t rows, std::int64_t count) {
+  const D d;
+  for (std::int64_t r = 0; r < rows; ++r, x += count, y += count) {
+    const float top = along_runs<AnyMax>(x, 1, 0, count);
+    const float sum = exponentials<false>(x, y, count, top);
+    // The maximum is taken off first: with it in one number, the logarithm would be rounded away.
+    affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -top));
+    affine(y, y, count, hn::Set(d, 1.0f), hn::Neg(log(d, hn::Set(d, sum))));
+  }
 }
 
 struct Moments {

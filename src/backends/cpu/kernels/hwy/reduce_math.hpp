@@ -18,10 +18,12 @@ struct ReduceFns {
 };
 ReduceFns reduce_fns(Reduction reduction);
 
-/// Normalisations of one run of f32 elements; y may be x.
+/// Normalisations of runs of f32 elements; y may be x.
 struct RowFns {
-  void (*softmax)(const float* x, float* y, std::int64_t count);
-  void (*log_softmax)(const float* x, float* y, std::int64_t count);
+  /// Of `rows` runs of `count` elements, one after the other.
+  void (*softmax)(const float* x, float* y, std::int64_t rows, std::int64_t count);
+  void (*log_softmax)(const float* x, float* y, std::int64_t rows, std::int64_t count);
+  /// Of one run:
   /// y = (x - mean) * inverse * scale + bias; `bias` may be null. Gives mean and inverse.
   void (*layer_norm)(const float* x, const float* scale, const float* bias, float* y,
                      std::int64_t count, float epsilon, float* mean, float* inverse);

@@ -129,6 +129,27 @@ TEST(Softmax, SpecialValues) {
                         {.relative = 4e-6, .absolute = 1e-7});
 }
 
+TEST(Softmax, RowsOfEverySize) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    for (const std::int64_t size : {1, 15, 16, 17, 64, 131, 1024, 1025, 5000}) {
+      for (const std::int64_t count : {1, 4, 7}) {
+        const OpCall call = call_of(op, {rows({count, size})}, {{"axis", 1}});
+        expect_like_reference(call, {Range{.low = -8, .high = 8}},
+                              {.relative = 6e-6, .absolute = 2e-6});
+        // Most of what is far below the largest becomes nothing.
+        expect_like_reference(call, {Range{.low = -300, .high = 300}},
+                              {.relative = 6e-6, .absolute = 1e-6});
+      }
+    }
+  }
+}
+
+TEST(Softmax, SpecialValuesInLongRows) {
+  expect_like_reference(call_of("softmax", {rows({9, 133})}, {{"axis", 1}}),
+                        {Range{.low = -2, .high = 2, .specials = true}},
+                        {.relative = 6e-6, .absolute = 1e-7});
+}
+
 TEST(Normalize, LayersWithAndWithoutBias) {
   const Tolerance tolerance{.relative = 2e-5, .absolute = 5e-6};
   for (const std::int64_t size : {1, 5, 16, 33, 768}) {

@@ -81,6 +81,23 @@ HWY_INLINE V exp(D d, V x) {
   return hn::Mul(hn::Mul(fraction, power_of_two(d, half)), power_of_two(d, hn::Sub(q, half)));
 }
 
+/// e^x for x <= 0, or NaN: 2 ulp; 0 where the result would be subnormal. Two thirds of exp's work.
+template <class D, class V>
+HWY_INLINE V exp_of_negative(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V magic = hn::Set(d, 12582912.0f);  // as in exp
+  const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
+  const V n = hn::Sub(shifted, magic);
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  const V r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);
+  const V p = horner(d, r, hn::Set(d, 1.395171725e-03f), 8.369598410e-03f, 4.166618728e-02f,
+                     1.666651289e-01f, 5.000000101e-01f, 1.0f, 1.0f);
+  // The nearest integer, moved to where an exponent's bits are: nothing else of `shifted` stays.
+  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
+  const V e = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), e);
+}
+
 /// 2 ulp.
 template <class D, class V>
 HWY_INLINE V sigmoid(D d, V x) {
