@@ -11,6 +11,7 @@
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/hwy/kernels.hpp"
 #include "backends/cpu/kernels/hwy/offers.hpp"
+#include "backends/cpu/kernels/matmul_gelu.hpp"
 #include "backends/cpu/kernels/reference.hpp"
 
 namespace tilemesh::cpu {
@@ -18,11 +19,15 @@ namespace {
 
 using Lists = std::map<std::string_view, std::vector<KernelEntry>>;
 
+/// What joins kernels of several folders.
+constexpr OpKernel kJoined[] = {{"matmul", {"onednn+highway:matmul_gelu", offer_matmul_gelu}}};
+
 /// The folders in the order in which their entries are asked.
 Lists collect() {
   Lists lists;
   for (const std::span<const OpKernel> folder :
-       {highway::preferred_kernels(), onednn::kernels(), highway::kernels()}) {
+       {std::span<const OpKernel>(kJoined), highway::preferred_kernels(), onednn::kernels(),
+        highway::kernels()}) {
     for (const OpKernel& kernel : folder) {
       lists[kernel.op].push_back(kernel.entry);
     }
