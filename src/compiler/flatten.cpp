@@ -37,7 +37,7 @@ class Flattener {
 
   std::uint32_t add_value(GraphValueId id, Space space = Space::dram) {
     const auto value = narrow<std::uint32_t>(program().values.size());
-    program().values.push_back({graph_[id].name, placed_.spec(id, space), {}});
+    program().values.push_back({graph_[id].name, placed_.spec(id, space), {}, graph_[id].reason});
     flat_.view_of.push_back(FlatProgram::kOwn);
     index(id) = value;
     return value;

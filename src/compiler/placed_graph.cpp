@@ -16,9 +16,9 @@ void localise(OpCall& call) {
 }  // namespace
 
 GraphValueId PlacedGraph::add_value(std::string name, OperandType type, GraphValueId like) {
-  const Placements same = placement(like);
   const GraphValueId id = graph.add_value(std::move(name), std::move(type));
-  graph[id].placements = same;
+  graph[id].placements = graph[like].placements;
+  graph[id].reason = graph[like].reason;
   return id;
 }
 

@@ -103,7 +103,7 @@ Program any_program() {
     const Storage storage{any_of({Kind::input, Kind::output, Kind::workspace, Kind::none}),
                           *rc::gen::arbitrary<std::uint32_t>(),
                           *rc::gen::arbitrary<std::int64_t>()};
-    program.values.push_back({any_text(), any_spec(program.mesh), storage});
+    program.values.push_back({any_text(), any_spec(program.mesh), storage, any_text()});
     program.inputs.push_back(
         {any_text(), *rc::gen::arbitrary<std::uint32_t>(),
          any_of({InputKind::activation, InputKind::parameter, InputKind::state})});

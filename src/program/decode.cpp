@@ -159,6 +159,7 @@ ProgramValue Reader::value(const schema::Value& table, const MeshShape& mesh) {
   result.storage.kind = enumerator(table.storage(), Storage::Kind::none, "kind of storage");
   result.storage.index = table.index();
   result.storage.offset = table.offset();
+  result.reason = text(table.reason());
   return result;
 }
 

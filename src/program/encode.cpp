@@ -39,7 +39,7 @@ std::size_t estimate(const Attributes& attributes) {
 std::size_t estimate(const Program& program) {
   std::size_t bytes = 256 + program.name.size();
   for (const ProgramValue& value : program.values) {
-    bytes += 384 + value.name.size();
+    bytes += 384 + value.name.size() + value.reason.size();
   }
   for (const ProgramOp& op : program.ops) {
     bytes += 256 + estimate(op.attributes) + op.epilogue.steps.size() * 16 +
@@ -171,8 +171,9 @@ Offset<schema::Op> encode(FlatBufferBuilder& builder, const ProgramOp& op) {
 Offset<schema::Value> encode(FlatBufferBuilder& builder, const ProgramValue& value) {
   const auto name = text(builder, value.name);
   const auto spec = encode(builder, value.spec);
+  const auto reason = text(builder, value.reason);
   return schema::CreateValue(builder, name, spec, static_cast<std::uint8_t>(value.storage.kind),
-                             value.storage.index, value.storage.offset);
+                             value.storage.index, value.storage.offset, reason);
 }
 
 Offset<schema::Input> encode(FlatBufferBuilder& builder, const ProgramInput& input) {

@@ -118,7 +118,7 @@ inline Program cut_sample_program() {
   program.dram_workspace_bytes = 512;
   program.values = {
       {"x", lying({4, 6}, shard(1)), {Kind::input, 0, 0}},
-      {"w", lying({6, 8}, shard(0)), {Kind::constant, 0, 0}},
+      {"w", lying({6, 8}, shard(0)), {Kind::constant, 0, 0}, "as \"x\" is cut"},
       {"product", lying({4, 8}, partial(ReduceOp::sum)), {Kind::workspace, 0, 0}},
       {"whole", sample_spec({4, 8}), {Kind::workspace, 0, 128}},
       {"relu", sample_spec({4, 8}), {Kind::workspace, 0, 256}},

@@ -36,6 +36,7 @@ struct ProgramValue {
   std::string name;  ///< for messages and `inspect`
   TensorSpec spec;
   Storage storage;
+  std::string reason = {};  ///< why it lies on the mesh as it does; informative
   friend bool operator==(const ProgramValue&, const ProgramValue&) = default;
 };
 
@@ -77,7 +78,7 @@ struct ProgramOp {
   std::vector<std::uint32_t> outputs;
   std::uint32_t target = 0;    ///< of a jump: an op after this one, or the number of ops
   std::string name;            ///< in the source model
-  std::string message;         ///< of `fail`
+  std::string message;         ///< of `fail`; of a reshard why it is there
   std::string implementation;  ///< that the compiler planned with; informative
   friend bool operator==(const ProgramOp&, const ProgramOp&) = default;
 };

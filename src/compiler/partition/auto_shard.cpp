@@ -143,7 +143,7 @@ void wish_data(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
     if (shape.rank() > 0 && shape[0] > 1 && !batch) batch = shape[0];
   }
   if (!batch) {
-    throw Error(ErrorCode::invalid_argument,
+    throw Error(ErrorCode::unsupported,
                 fmt::format("program \"{}\" has no batch to cut over the mesh {}: its inputs are "
                             "{}; compile it for a batch (--dim), or shard another dim (--shard)",
                             graph.name, mesh.to_string(), fmt::join(shapes, ", ")));

@@ -332,7 +332,7 @@ class Partitioner {
   // of `nodes`. With `fill`, what lies beyond the shards' extents is neutral in that reduction.
   GraphValueId in(GraphValueId id, const Placements& wanted, std::optional<ReduceOp> fill,
                   const std::string& reason, std::vector<GraphNode>& nodes) {
-    if (before_is_constant(id)) return constant_in(id, wanted);
+    if (before_is_constant(id)) return constant_in(id, wanted, reason);
     if (const GraphValueId found = find(id, wanted, fill); found != kNoValue) return found;
     const GraphValueId target = add_value(id, wanted);
     graph()[target].reason = reason;
@@ -348,7 +348,7 @@ class Partitioner {
   }
 
   // Constants are stored as they are wanted, with zeros beyond their extents, once for each way.
-  GraphValueId constant_in(GraphValueId id, const Placements& wanted) {
+  GraphValueId constant_in(GraphValueId id, const Placements& wanted, const std::string& reason) {
     if (is_whole(wanted)) return id;
     auto& versions = constants_[id];
     for (const Version& version : versions) {
@@ -356,7 +356,7 @@ class Partitioner {
     }
     const GraphValueId stored = add_value(id, wanted);
     graph()[stored].constant = graph()[id].constant;
-    graph()[stored].reason = why(id);
+    graph()[stored].reason = wished(id) == wanted ? why(id) : reason;
     versions.push_back({wanted, std::nullopt, stored});
     return stored;
   }

@@ -153,6 +153,7 @@ class Fuser {
     }
     const GraphValueId middle = graph_.add_value(graph_[id].name, graph_[id].type);
     graph_[middle].placements = graph_[id].placements;
+    graph_[middle].reason = graph_[id].reason;
     call.outputs = {middle};
     add_node(std::move(call));
     become_map(node, behind(chain, taken, middle));
