@@ -27,6 +27,7 @@ void add_compile(CLI::App& app, Outcome& outcome);
 void add_run(CLI::App& app, Outcome& outcome);
 void add_verify(CLI::App& app, Outcome& outcome);
 void add_inspect(CLI::App& app, Outcome& outcome);
+void add_check(CLI::App& app, Outcome& outcome);
 void add_plan(CLI::App& app, Outcome& outcome);
 void add_query(CLI::App& app, Outcome& outcome);
 

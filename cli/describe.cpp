@@ -22,6 +22,24 @@ std::string placement_text(const TensorSpec& spec) {
   return text;
 }
 
+std::string short_placement_text(const TensorSpec& spec) {
+  if (spec.is_replicated()) {
+    return {};
+  }
+  std::string text;
+  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+    const Placement placement = spec.placement(axis);
+    const std::string word = placement.to_string();  // "shard 0", "partial sum"
+    text += axis == 0 ? "(" : ",";
+    if (placement.is_replicate()) {
+      text += "R";
+    } else {
+      text += (placement.is_shard() ? "S" : "P") + word.substr(word.find(' ') + 1);
+    }
+  }
+  return text + ")";
+}
+
 std::string layout_text(const TensorSpec& spec) {
   return spec.layout.to_string(spec.shape.rank());
 }
@@ -47,8 +65,8 @@ std::vector<SpaceUse> memory_plan(const Program& program) {
     return spaces[static_cast<std::size_t>(spec.space)];
   };
   for (const ProgramConstant& constant : program.constants) {
-    use_of(program.values[constant.value].spec).constants +=
-        static_cast<std::int64_t>(constant.bytes);
+    const TensorSpec& spec = program.values[constant.value].spec;
+    use_of(spec).constants += spec.bytes_per_device();  // of a cut one a device has its shard alone
   }
   for (std::size_t i = 0; i < program.inputs.size(); ++i) {
     use_of(program.input_spec(i)).inputs += program.input_spec(i).bytes_per_device();

@@ -14,6 +14,9 @@ namespace tilemesh::cli {
 std::string type_text(const TensorSpec& spec);
 /// "replicate, shard 0"; "-" on one device
 std::string placement_text(const TensorSpec& spec);
+/// "(R,S0)": R replicated, S0 cut along dim 0, Psum parts of a sum; empty if replicated along all
+/// axes
+std::string short_placement_text(const TensorSpec& spec);
 /// "rows", "aBcd16b"
 std::string layout_text(const TensorSpec& spec);
 

@@ -2,19 +2,24 @@
 
 #include <algorithm>
 #include <memory>
+#include <numeric>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tilemesh/base/error.hpp"
 #include "tilemesh/program/binary.hpp"
 
+#include "close_names.hpp"
+#include "collectives.hpp"
 #include "command.hpp"
 #include "describe.hpp"
 #include "table.hpp"
 #include "target_json.hpp"
 #include "terminal.hpp"
+#include "values.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -24,7 +29,11 @@ using Json = nlohmann::ordered_json;
 struct Options {
   std::string binary;
   std::string program;
+  std::string explain;
+  bool values = false;
   bool json = false;
+
+  bool shows(const Program& shown) const { return program.empty() || shown.name == program; }
 };
 
 std::string kind_of_output(const Program& program, const ProgramOutput& output) {
@@ -36,10 +45,22 @@ std::string kind_of_output(const Program& program, const ProgramOutput& output) 
 }
 
 std::string operand_text(const Program& program, std::uint32_t value) {
-  return value == ProgramOp::kAbsent ? "-" : type_text(program.values[value].spec);
+  if (value == ProgramOp::kAbsent) {
+    return "-";
+  }
+  const TensorSpec& spec = program.values[value].spec;
+  return type_text(spec) + short_placement_text(spec);
 }
 
-/// "f32[2,3], f32[3] -> f32[2,3]", or where a jump leads.
+std::string operands_text(const Program& program, const std::vector<std::uint32_t>& operands) {
+  std::string text;
+  for (const std::uint32_t operand : operands) {
+    text += (text.empty() ? "" : ", ") + operand_text(program, operand);
+  }
+  return text;
+}
+
+/// "f32[2,3](R,S0), f32[3] -> f32[2,3](R,S0)", or where a jump leads.
 std::string operands_text(const Program& program, const ProgramOp& op) {
   if (op.kind == ProgramOp::Kind::fail) {
     return op.message;
@@ -47,15 +68,17 @@ std::string operands_text(const Program& program, const ProgramOp& op) {
   if (op.kind != ProgramOp::Kind::call) {
     return fmt::format("to op {}", op.target);
   }
-  std::string text;
-  for (const std::uint32_t input : op.inputs) {
-    text += (text.empty() ? "" : ", ") + operand_text(program, input);
-  }
-  text += " ->";
-  for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-    text += (i == 0 ? " " : ", ") + operand_text(program, op.outputs[i]);
-  }
-  return text;
+  return fmt::format("{} -> {}", operands_text(program, op.inputs),
+                     operands_text(program, op.outputs));
+}
+
+bool is_cut(const Program& program, const ProgramOp& op) {
+  const auto any = [&](const std::vector<std::uint32_t>& operands) {
+    return std::any_of(operands.begin(), operands.end(), [&](std::uint32_t operand) {
+      return operand != ProgramOp::kAbsent && !program.values[operand].spec.is_replicated();
+    });
+  };
+  return any(op.inputs) || any(op.outputs);
 }
 
 std::string op_text(const ProgramOp& op) {
@@ -90,7 +113,17 @@ Json to_json(const SpaceUse& use) {
           {"total_bytes", use.total()}};
 }
 
-Json to_json(const Program& program) {
+/// The values that --explain names, or all.
+std::vector<std::uint32_t> listed_values(const Program& program, const Options& options) {
+  if (!options.explain.empty()) {
+    return values_named(program, options.explain);
+  }
+  std::vector<std::uint32_t> all(program.values.size());
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+Json to_json(const Program& program, const Options& options) {
   Json json;
   json["name"] = program.name;
   json["mesh"] = program.mesh.to_string();
@@ -113,6 +146,8 @@ Json to_json(const Program& program) {
   for (const ProgramOp& op : program.ops) {
     json["ops"].push_back(to_json(program, op));
   }
+  json["collectives"] = collectives_json(program);
+  json["values"] = values_json(program, listed_values(program, options));
   json["parameters"] = Json::array();
   for (const ProgramConstant& constant : program.constants) {
     const ProgramValue& value = program.values[constant.value];
@@ -135,8 +170,8 @@ Json to_json(const Binary& binary, const Options& options) {
   json["metadata"] = binary.metadata();
   json["programs"] = Json::array();
   for (const Program& program : binary.programs()) {
-    if (options.program.empty() || program.name == options.program) {
-      json["programs"].push_back(to_json(program));
+    if (options.shows(program)) {
+      json["programs"].push_back(to_json(program, options));
     }
   }
   return json;
@@ -159,18 +194,34 @@ void print_arguments(const Program& program) {
   print("\n" + table.to_string());
 }
 
-/// Two lines an op: what it does, and below it how, and its name in the model.
+/// Two lines an op: what it does, and below it how, and its name in the model. Operands that are
+/// cut take more room, and their results a line of their own.
 void print_ops(const Program& program) {
   Table table({"#", "op", "operands"});
+  bool any_cut = false;
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
     const ProgramOp& op = program.ops[i];
+    const bool cut = op.kind == ProgramOp::Kind::call && is_cut(program, op);
+    any_cut = any_cut || cut;
+    const std::string how = op.implementation.empty() ? "" : "by " + op.implementation;
+    if (cut) {
+      table.add({fmt::format("{}", i), op_text(op), operands_text(program, op.inputs)});
+      table.add({"", how, "-> " + operands_text(program, op.outputs)});
+      table.add({"", "", op.name});
+      continue;
+    }
     table.add({fmt::format("{}", i), op_text(op), operands_text(program, op)});
     if (!op.implementation.empty() || !op.name.empty()) {
-      table.add({"", op.implementation.empty() ? "" : "by " + op.implementation, op.name});
+      table.add({"", how, op.name});
     }
   }
   if (!table.empty()) {
     print("\n" + table.to_string());
+  }
+  if (any_cut) {
+    print(
+        "  one placement a mesh axis: R whole on each device, S0 cut along dim 0, Psum parts of a "
+        "sum\n");
   }
 }
 
@@ -183,7 +234,7 @@ void print_parameters(const Program& program) {
   if (constants.empty()) {
     return;
   }
-  Table table({"parameter", "type", "layout", "bytes"});
+  Table table({"parameter", "type", "layout", "placement", "bytes"});
   std::uint64_t rest = 0;
   for (std::size_t i = 0; i < constants.size(); ++i) {
     const ProgramValue& value = program.values[constants[i].value];
@@ -192,11 +243,11 @@ void print_parameters(const Program& program) {
       continue;
     }
     table.add({value.name, type_text(value.spec), layout_text(value.spec),
-               fmt::format("{}", constants[i].bytes)});
+               placement_text(value.spec), fmt::format("{}", constants[i].bytes)});
   }
   if (constants.size() > kShown) {
-    table.add(
-        {fmt::format("and {} more", constants.size() - kShown), "", "", fmt::format("{}", rest)});
+    table.add({fmt::format("and {} more", constants.size() - kShown), "", "", "",
+               fmt::format("{}", rest)});
   }
   print("\n" + table.to_string());
 }
@@ -217,12 +268,23 @@ void print_memory(const Program& program) {
   }
 }
 
+void print_collectives(const Program& program) {
+  if (const std::string text = collectives_text(program); !text.empty()) {
+    print("\n" + text);
+  }
+}
+
+std::string title(const Program& program) {
+  return fmt::format("program {} on mesh {}: {} inputs, {} outputs, {} ops, {} parameters\n",
+                     printable(program.name), program.mesh.to_string(), program.inputs.size(),
+                     program.outputs.size(), program.ops.size(), program.constants.size());
+}
+
 void print_program(const Program& program) {
-  print(fmt::format("\nprogram {} on mesh {}: {} inputs, {} outputs, {} ops, {} parameters\n",
-                    printable(program.name), program.mesh.to_string(), program.inputs.size(),
-                    program.outputs.size(), program.ops.size(), program.constants.size()));
+  print("\n" + title(program));
   print_arguments(program);
   print_ops(program);
+  print_collectives(program);
   print_parameters(program);
   print_memory(program);
 }
@@ -243,10 +305,49 @@ void print_binary(const Binary& binary, const Options& options) {
     print("\n" + metadata.to_string());
   }
   for (const Program& program : binary.programs()) {
-    if (options.program.empty() || program.name == options.program) {
+    if (options.shows(program)) {
       print_program(program);
     }
   }
+}
+
+/// --values and --explain, for each program.
+void print_values(const Binary& binary, const Options& options) {
+  std::string between;
+  for (const Program& program : binary.programs()) {
+    if (!options.shows(program)) {
+      continue;
+    }
+    std::string text = options.values ? "\n" + values_text(program) : "";
+    if (!options.explain.empty()) {
+      for (const std::uint32_t value : values_named(program, options.explain)) {
+        text += "\n" + explain_text(program, value);
+      }
+    }
+    if (!text.empty()) {
+      print(between + title(program) + text);
+      between = "\n";
+    }
+  }
+}
+
+/// Throws not_found, with names that are close, unless a program has the value to explain.
+void check_explained(const Binary& binary, const Options& options) {
+  std::vector<std::string> names;
+  for (const Program& program : binary.programs()) {
+    if (!options.shows(program)) {
+      continue;
+    }
+    if (!values_named(program, options.explain).empty()) {
+      return;
+    }
+    const std::vector<std::string> own = value_names(program);
+    names.insert(names.end(), own.begin(), own.end());
+  }
+  throw Error(ErrorCode::not_found,
+              fmt::format("\"{}\" has no value \"{}\"{}: --values lists them; values inside a "
+                          "fused op are none any more",
+                          options.binary, options.explain, did_you_mean(options.explain, names)));
 }
 
 void run(const Options& options) {
@@ -254,8 +355,13 @@ void run(const Options& options) {
   if (!options.program.empty()) {
     binary.program(options.program);  // throws, naming what there is
   }
+  if (!options.explain.empty()) {
+    check_explained(binary, options);
+  }
   if (options.json) {
     print(to_json(binary, options).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  } else if (options.values || !options.explain.empty()) {
+    print_values(binary, options);
   } else {
     print_binary(binary, options);
   }
@@ -266,10 +372,18 @@ void run(const Options& options) {
 void add_inspect(CLI::App& app, Outcome& /*outcome*/) {
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
-      "inspect", "Show programs, arguments, ops, parameters and the memory plan of a binary");
+      "inspect",
+      "Show programs, arguments, ops, collectives, parameters and the memory plan of a binary");
   command->add_option("BINARY", options->binary, "The binary")->required()->type_name("FILE.tmb");
   command->add_option("--program", options->program, "Only this program")->type_name("NAME");
-  command->add_flag("--json", options->json, "Print JSON");
+  command->add_flag("--values", options->values,
+                    "List every value with its type, its placement on the mesh, and why it is so");
+  command
+      ->add_option("--explain", options->explain,
+                   "Say of a value why it lies as it does, what makes it and what reads it")
+      ->type_name("VALUE");
+  command->add_flag("--json", options->json,
+                    "Print JSON; with --explain, values of that name only");
   command->callback([options] { run(*options); });
 }
 

@@ -31,6 +31,7 @@ int run_tool(int argc, char** argv) {
   add_run(app, outcome);
   add_verify(app, outcome);
   add_inspect(app, outcome);
+  add_check(app, outcome);
   add_plan(app, outcome);
   add_query(app, outcome);
   try {
