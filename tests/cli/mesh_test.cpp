@@ -208,5 +208,108 @@ TEST_F(MeshTool, CheckFindsFilesWithColonsInTheirNames) {
   EXPECT_EQ(result.code, 0) << result.err;
 }
 
+/// How one model is cut.
+struct Cut {
+  std::vector<std::string> options;
+  std::string shown;  ///< by inspect
+};
+
+class MeshModels : public MeshTool {
+ protected:
+  void SetUp() override { SKIP_WITHOUT_NODE_TESTS(); }
+
+  static std::vector<std::string> with(std::vector<std::string> words,
+                                       const std::vector<std::string>& more) {
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  void copy_test(const std::string& test) const {
+    std::filesystem::create_directories(path("tests"));
+    std::filesystem::copy(node_test(test), path("tests/" + test),
+                          std::filesystem::copy_options::recursive);
+  }
+};
+
+TEST_F(MeshModels, CompileRunAndVerifyTakeTheSameCuts) {
+  const std::string test = node_test("test_matmul_2d");  // a[3,4] times b[4,3]
+  const std::vector<Cut> cuts = {
+      {{"--mesh", "1x2", "--auto", "data"}, "f32[3,4](R,S0)"},
+      {{"--mesh", "3", "--shard", "b=1"}, "f32[4,3](S1)"},
+      {{"--mesh", "2x2", "--shard", "a=0@0", "--shard", "b=1@1"}, "(S0,S1)"},
+      {{"--mesh", "1x4", "--shard", "a=1@1", "--shard", "b=0@1"}, "(R,Psum)"},
+      {{"--mesh", "2x2", "--shard", "re:[ab]=0@0"}, "(S0,R)"},
+  };
+  for (const Cut& cut : cuts) {
+    const std::string line = ::testing::PrintToString(cut.options);
+    const ToolResult compiled =
+        tool(with({"compile", test + "/model.onnx", "-o", "cut.tmb"}, cut.options));
+    EXPECT_EQ(compiled.code, 0) << line << compiled.err;
+    EXPECT_THAT(tool({"inspect", "cut.tmb"}).out, HasSubstr(cut.shown)) << line;
+    const ToolResult run_binary = tool({"run", "cut.tmb", "--output-dir", "binary"});
+    EXPECT_EQ(run_binary.code, 0) << line << run_binary.err;
+    const ToolResult run_model =
+        tool(with({"run", test + "/model.onnx", "--output-dir", "model"}, cut.options));
+    EXPECT_EQ(run_model.code, 0) << line << run_model.err;
+    EXPECT_EQ(floats("binary/c.npy"), floats("model/c.npy")) << line;
+    const ToolResult verified =
+        tool(with({"verify", test + "/model.onnx", "--data", test}, cut.options));
+    EXPECT_EQ(verified.code, 0) << line << verified.out << verified.err;
+  }
+}
+
+TEST_F(MeshModels, AFolderOfTestsIsCutWhereThereIsABatch) {
+  copy_test("test_relu");
+  copy_test("test_matmul_3d");
+  copy_test("test_basic_conv_with_padding");  // a batch of one
+  const ToolResult result = tool(
+      {"verify", "--data", "tests", "--mesh", "1x2", "--auto", "data", "--json", "report.json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("3 tests: 2 passed, 0 differed, 1 unsupported, 0 failed"));
+  EXPECT_THAT(result.out, HasSubstr("has no batch to cut over the mesh 1x2"));
+  const ToolResult alone =
+      tool({"verify", node_test("test_basic_conv_with_padding/model.onnx"), "--data",
+            node_test("test_basic_conv_with_padding"), "--mesh", "1x2", "--auto", "data"});
+  EXPECT_EQ(alone.code, 1);
+  EXPECT_THAT(alone.out, AllOf(HasSubstr("unsupported"), HasSubstr("[1,1,5,5]")));
+  const ToolResult tensor =
+      tool({"verify", "--data", "tests", "--mesh", "1x2", "--auto", "tensor"});
+  EXPECT_THAT(tensor.out, HasSubstr("3 tests: 3 passed"));
+}
+
+TEST_F(MeshModels, CutsThatCantBeSayBothSidesAndTheRemedy) {
+  const std::string model = node_test("test_matmul_2d/model.onnx");
+  const auto refused = [&](const std::vector<std::string>& options, int code) {
+    const ToolResult result = tool(with({"run", model}, options));
+    EXPECT_EQ(result.code, code) << ::testing::PrintToString(options) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "a=2"}, 1),
+              AllOf(HasSubstr("has no dim 2"), HasSubstr("its dims are 0 to 1")));
+  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "a=0@2"}, 1),
+              AllOf(HasSubstr("mesh 1x2 has no axis 2"), HasSubstr("its axes are 0 to 1")));
+  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "q=0"}, 1),
+              AllOf(HasSubstr("nothing has that name"), HasSubstr("a, b")));
+  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "a=0@1", "--shard", "a=1@1"}, 1),
+              AllOf(HasSubstr("dim 0"), HasSubstr("dim 1"), HasSubstr("name one")));
+  EXPECT_THAT(refused({"--mesh", "1x2", "--auto", "data,tensor"}, 1),
+              AllOf(HasSubstr("two axes"), HasSubstr("1x2")));
+  EXPECT_THAT(refused({"--mesh", "1x2", "--auto", "magic"}, 2),
+              AllOf(HasSubstr("magic"), HasSubstr("data and tensor")));
+}
+
+TEST_F(MeshTool, ABinaryRunsOnAMeshOfItsShapeAlone) {
+  const std::string binary = save_tensor();
+  EXPECT_EQ(tool({"run", binary, "--mesh", "1x2"}).code, 0);
+  for (const char* mesh : {"1x1", "2x1", "2", "2x2"}) {
+    const ToolResult result = tool({"run", binary, "--mesh", mesh});
+    EXPECT_EQ(result.code, 1) << mesh;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("is for a mesh of 1x2"), HasSubstr(mesh),
+                                  HasSubstr("compile it with")));
+  }
+  const ToolResult compiled = tool({"run", binary, "--auto", "data"});
+  EXPECT_EQ(compiled.code, 2);
+  EXPECT_THAT(compiled.err, HasSubstr("compiled already"));
+}
+
 }  // namespace
 }  // namespace tilemesh::cli

@@ -13,7 +13,7 @@ class Usage : public ToolTest {};
 TEST_F(Usage, HelpIsEverywhere) {
   EXPECT_EQ(tool({"--help"}).code, 0);
   EXPECT_EQ(tool({"--version"}).out.find("tilemesh "), 0U);
-  for (const char* command : {"compile", "run", "verify", "inspect", "query"}) {
+  for (const char* command : {"compile", "run", "verify", "inspect", "check", "plan", "query"}) {
     const ToolResult result = tool({command, "--help"});
     EXPECT_EQ(result.code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Usage"));
@@ -38,6 +38,7 @@ TEST_F(Usage, AnImpossibleCommandLineEndsInTwo) {
       {"verify", "a.onnx"},
       {"verify", "--data", "x", "--shape", "x=1"},
       {"inspect"},
+      {"check", "a.tmb:x"},
   };
   for (const auto& line : lines) {
     const ToolResult result = tool(line);
