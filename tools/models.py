@@ -17,6 +17,7 @@ class Case:
 
     file: str
     inputs: dict[str, tuple[int, ...] | int]
+    splits: tuple[tuple[str, str], ...] = ()  # mesh and --auto, beside the replicated meshes
 
     @property
     def path(self) -> pathlib.Path:
@@ -42,20 +43,24 @@ class Case:
         return made
 
 
+DATA = (("1x2", "data"), ("1x8", "data"))
+TENSOR = (("1x2", "tensor"), ("1x4", "tensor"), ("2x2", "tensor"))
+
+
 def silero(file: str, samples: int, rate: int | None, batch: int = 1) -> Case:
     inputs: dict[str, tuple[int, ...] | int] = {"input": (batch, samples),
                                                 "state": (2, batch, 128)}
     if rate is not None:
         inputs["sr"] = rate
-    return Case(file, inputs)
+    return Case(file, inputs, DATA if batch > 1 else ())
 
 
 VAD = silero("silero_vad.onnx", 576, 16000)
 CLS = Case("ch_ppocr_mobile_v2.0_cls_infer.onnx", {"x": (1, 3, 48, 192)})
 REC = Case("ch_PP-OCRv4_rec_infer.onnx", {"x": (1, 3, 48, 320)})
 DET = Case("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 160, 224)})
-ENCODER = Case("encoder.onnx", {"x": (1, 128, 384)})
-ENCODER_8 = Case(ENCODER.file, {"x": (8, 128, 384)})
+ENCODER = Case("encoder.onnx", {"x": (1, 128, 384)}, TENSOR)
+ENCODER_8 = Case(ENCODER.file, {"x": (8, 128, 384)}, (*DATA, ("2x2", "data,tensor")))
 
 # What is timed.
 TIMED = {"silero_vad": VAD, "ppocr_cls": CLS, "ppocr_rec": REC, "ppocr_det": DET}
@@ -76,8 +81,10 @@ ALL = (
     Case(CLS.file, {"x": (2, 3, 48, 192)}),
     REC,
     Case(REC.file, {"x": (1, 3, 48, 333)}),
+    Case(REC.file, {"x": (8, 3, 48, 96)}, DATA),
     DET,
     Case(DET.file, {"x": (1, 3, 96, 352)}),
+    Case(DET.file, {"x": (8, 3, 64, 96)}, DATA),
     ENCODER,
     ENCODER_8,
 )
