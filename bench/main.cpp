@@ -46,8 +46,14 @@ void print(double us) {
   std::printf("{\"median_us\": %.4f}\n", us);
 }
 
-tm::Mesh one_thread() {
-  return tm::Mesh::open({.threads_per_device = 1});
+tm::Mesh one_thread(const tm::MeshShape& shape = {1, 1}) {
+  return tm::Mesh::open({.shape = shape, .threads_per_device = 1});
+}
+
+/// On a mesh of the shape that the program is for.
+tm::Executable load(const std::string& path) {
+  const tm::BoundProgram program = tm::Binary::load(path).program();
+  return tm::prepare(one_thread(program->mesh), program);
 }
 
 tm::Executable add_1x16(const tm::Mesh& mesh) {
@@ -106,7 +112,7 @@ int run(int argc, char** argv) {
   } else if (what == "add-into") {
     time_run_into(add_1x16(one_thread()), repeats);
   } else if (what == "run" && argc > 2) {
-    time_run(tm::prepare(one_thread(), tm::Binary::load(argv[2]).program()), repeats);
+    time_run(load(argv[2]), repeats);
   } else if (what == "load" && argc > 2) {
     time_load(argv[2], repeats);
   } else if (what == "mesh" && run_mesh_case(argc > 2 ? argv[2] : "")) {

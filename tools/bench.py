@@ -1,4 +1,4 @@
-"""Measures Tilemesh against onnxruntime, one thread each, in turns within one run.
+"""Measures Tilemesh against onnxruntime, with equal numbers of threads, in turns within one run.
 
 Writes an array of records {group, name, value, unit, reference, ratio, wanted, ok}: `reference` is
 onnxruntime's value in this run, `ratio` how we stand to it (above 1 is better than it), `wanted`
@@ -10,7 +10,8 @@ object with `median_us`:
     tilemesh-bench load FILE.tmb --repeat N   load and prepare
     tilemesh-bench mesh CASE                  a case of the mesh layer: {value, reference}
 
-The group `mesh` has no rival: its reference is what this machine does in the same run (memcpy by as
+The group `partition` sets programs cut over two devices of one thread against onnxruntime with two
+threads, and against one device. The group `mesh` has no rival: its reference is what this machine does in the same run (memcpy by as
 many threads, one device, single enqueues), and its ratio is value / reference.
 """
 
@@ -50,9 +51,9 @@ class Record:
     ok: bool | None = None
 
 
-def rival_session(model: str | bytes) -> onnxruntime.InferenceSession:
+def rival_session(model: str | bytes, threads: int = 1) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
@@ -105,9 +106,9 @@ def in_turns(our: Measure, rival: Measure, rounds: int = ROUNDS) -> tuple[float,
     return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs)
 
 
-def compile_model(case: models.Case, output: pathlib.Path) -> None:
+def compile_model(case: models.Case, output: pathlib.Path, *options: str) -> None:
     command = [str(BINARIES / "tilemesh"), "compile", str(case.path), "-o", str(output),
-               "--threads-per-device", "1"]
+               "--threads-per-device", "1", *options]
     for name, shape in case.inputs.items():
         if isinstance(shape, tuple):
             command += ["--shape", f"{name}={','.join(map(str, shape))}"]
@@ -188,6 +189,30 @@ def measure_mesh() -> list[Record]:
     return records
 
 
+def measure_partition() -> list[Record]:
+    """The encoder on two devices of one thread, against onnxruntime with two threads."""
+    def on_mesh(case: models.Case, name: str, *options: str) -> Measure:
+        binary = models.ROOT / "build" / "bench" / f"encoder_{name}.tmb"
+        compile_model(case, binary, *options)
+        return ours("run", str(binary))
+
+    def record(name: str, our: Measure, rival: Measure, wanted: float) -> Record:
+        our_us, rival_us = in_turns(our, rival)
+        ratio = rival_us / our_us
+        return Record("partition", name, our_us, "us", rival_us, ratio, wanted, ratio >= wanted)
+
+    def rival(case: models.Case) -> Measure:
+        return rival_run(rival_session(str(case.path), threads=2), case.make_inputs())
+
+    one, eight = models.ENCODER, models.ENCODER_8
+    tensor = on_mesh(one, "tensor", "--mesh", "1x2", "--auto", "tensor")
+    data = on_mesh(eight, "data", "--mesh", "1x2", "--auto", "data")
+    alone = on_mesh(eight, "alone")
+    return [record("tensor_1x2_batch_1", tensor, rival(one), 1.4),
+            record("data_1x2_batch_8", data, rival(eight), 1.15),
+            record("two_devices_on_one", data, alone, 1.85)]
+
+
 def number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
@@ -197,16 +222,21 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=pathlib.Path,
                         default=models.ROOT / "build" / "bench.json")
-    parser.add_argument("--group", choices=["mesh"], help="only this group, without a rival")
+    groups: dict[str, Callable[[], list[Record]]] = {
+        "mesh": measure_mesh,
+        "partition": measure_partition,
+        "models": lambda: measure_models(wanted_mean=0.8, wanted_load=5.0),
+        "small": lambda: [measure_add(wanted_us=1.4)],
+    }
+    parser.add_argument("--group", choices=groups, help="only this group")
     options = parser.parse_args()
-    records = measure_mesh()
-    if options.group is None:
-        records += [*measure_models(wanted_mean=0.8, wanted_load=5.0), measure_add(wanted_us=1.4)]
-    print(f"{'group':8} {'name':18} {'ours':>17} {'reference':>14} {'ratio':>8} {'wanted':>7}")
+    records = [record for name, measure in groups.items() if options.group in (None, name)
+               for record in measure()]
+    print(f"{'group':11} {'name':20} {'ours':>17} {'reference':>14} {'ratio':>8} {'wanted':>7}")
     for record in records:
         wanted = "" if record.wanted is None else f"{record.wanted:g}"
         verdict = {None: "", True: "ok", False: "falls short"}[record.ok]
-        print(f"{record.group:8} {record.name:18} {record.value:12.2f} {record.unit:5}"
+        print(f"{record.group:11} {record.name:20} {record.value:12.2f} {record.unit:5}"
               f"{number(record.reference):>14} {number(record.ratio):>8} {wanted:>7} {verdict}")
     options.output.write_text(json.dumps([dataclasses.asdict(r) for r in records], indent=1) + "\n")
     print(f"written to {options.output}")
