@@ -135,7 +135,21 @@ def measure_models(wanted_mean: float, wanted_load: float) -> list[Record]:
     mean = math.exp(statistics.fmean(math.log(record.ratio or 0.0) for record in runs))
     total = Record("models", "geometric_mean", mean, "ratio", 1.0, mean, wanted_mean,
                    mean >= wanted_mean)
-    return [*runs, total, *loads]
+    return [*runs, total, *loads, *measure_encoders(wanted_ratio=1.15)]
+
+
+def measure_encoders(wanted_ratio: float) -> list[Record]:
+    """One device of one thread; what several devices add is another group's."""
+    records = []
+    for name, case in models.ENCODERS.items():
+        binary = models.ROOT / "build" / "bench" / f"{name}.tmb"
+        compile_model(case, binary)
+        rival = rival_run(rival_session(str(case.path)), case.make_inputs())
+        our_us, rival_us = in_turns(ours("run", str(binary)), rival)
+        ratio = rival_us / our_us
+        records.append(Record("models", name, our_us, "us", rival_us, ratio, wanted_ratio,
+                              ratio >= wanted_ratio))
+    return records
 
 
 def measure_add(wanted_us: float) -> Record:

@@ -62,7 +62,8 @@ DET = Case("ch_PP-OCRv4_det_infer.onnx", {"x": (1, 3, 160, 224)})
 ENCODER = Case("encoder.onnx", {"x": (1, 128, 384)}, TENSOR)
 ENCODER_8 = Case(ENCODER.file, {"x": (8, 128, 384)}, (*DATA, ("2x2", "data,tensor")))
 
-# What is timed.
+# What is timed: ready-made models, and the encoder at two batches.
+ENCODERS = {"encoder_1": ENCODER, "encoder_8": ENCODER_8}
 TIMED = {"silero_vad": VAD, "ppocr_cls": CLS, "ppocr_rec": REC, "ppocr_det": DET}
 
 # What is compared.
