@@ -154,14 +154,16 @@ class LayerNormKernel final : public Kernel {
     float* means = has_mean_ ? floats(place_ + 1) : nullptr;
     float* inverses = has_inverse_ ? floats(place_ + 2) : nullptr;
     parallel_for(threads_, lines_.count, [&](int, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        float mean = 0;
-        float inverse = 0;
-        layer_norm_(x + i * lines_.size, scale, bias, y + i * lines_.size, lines_.size, epsilon_,
-                    &mean, &inverse);
-        if (means != nullptr) means[i] = mean;
-        if (inverses != nullptr) inverses[i] = inverse;
-      }
+      const auto from = [begin](float* all, std::int64_t step) {
+        return all == nullptr ? nullptr : all + begin * step;
+      };
+      layer_norm_({.x = x + begin * lines_.size,
+                   .scale = scale,
+                   .bias = bias,
+                   .y = from(y, lines_.size),
+                   .count = end - begin,
+                   .size = lines_.size},
+                  epsilon_, from(means, 1), from(inverses, 1));
     });
   }
   int threads() const override { return threads_; }

@@ -103,16 +103,19 @@ struct Prod {
   }
 };
 
-/// All lanes of a vector reduced to one number: each step joins lanes with their mirror images, so
-/// that half as many differ. At most 16 lanes.
+/// All lanes of a vector reduced to one number: its halves are joined until four lanes are left,
+/// those with their mirror images.
 template <class F, class DN>
-HWY_INLINE float all_lanes(DN d, hn::Vec<DN> v) {
+HWY_INLINE float all_lanes([[maybe_unused]] DN d, hn::Vec<DN> v) {
+#if HWY_TARGET != HWY_SCALAR
   constexpr std::size_t kLanes = hn::MaxLanes(DN());
-  if constexpr (kLanes == 16) v = F::join(v, hn::Reverse(d, v));
-  if constexpr (kLanes == 8) v = F::join(v, hn::Reverse(d, v));
-  if constexpr (kLanes == 16) v = F::join(v, hn::Reverse8(d, v));
-  if constexpr (kLanes >= 4) v = F::join(v, hn::Reverse4(d, v));
+  if constexpr (kLanes > 4) {
+    const hn::Half<DN> dh;
+    return all_lanes<F>(dh, F::join(hn::LowerHalf(dh, v), hn::UpperHalf(dh, v)));
+  }
+  if constexpr (kLanes == 4) v = F::join(v, hn::Reverse4(d, v));
   if constexpr (kLanes >= 2) v = F::join(v, hn::Reverse2(d, v));
+#endif
   return hn::GetLane(v);
 }
 
@@ -321,24 +324,29 @@ void log_softmax(const float* x, float* y, std::int64_t rows, std::int64_t count
   }
 }
 
-struct Moments {
-  float mean;
-  float inverse;
-};
-HWY_INLINE Moments moments(const float* x, std::int64_t count, float epsilon) {
+HWY_INLINE float mean_of(const float* x, std::int64_t count) {
+  return along_runs<Sum>(x, 1, 0, count) / static_cast<float>(count);
+}
+
+/// 1 / sqrt(variance + epsilon)
+HWY_INLINE float inverse_deviation(const float* x, std::int64_t count, float mean, float epsilon) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const float n = static_cast<float>(count);
-  const float mean = along_runs<Sum>(x, 1, 0, count) / n;
   const V vmean = hn::Set(d, mean);
   V sum0 = hn::Zero(d);
   V sum1 = hn::Zero(d);
+  V sum2 = hn::Zero(d);
+  V sum3 = hn::Zero(d);
   std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const V x0 = hn::Sub(hn::LoadU(d, x + i), vmean);
     const V x1 = hn::Sub(hn::LoadU(d, x + i + lanes), vmean);
+    const V x2 = hn::Sub(hn::LoadU(d, x + i + 2 * lanes), vmean);
+    const V x3 = hn::Sub(hn::LoadU(d, x + i + 3 * lanes), vmean);
     sum0 = hn::MulAdd(x0, x0, sum0);
     sum1 = hn::MulAdd(x1, x1, sum1);
+    sum2 = hn::MulAdd(x2, x2, sum2);
+    sum3 = hn::MulAdd(x3, x3, sum3);
   }
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
@@ -346,39 +354,67 @@ HWY_INLINE Moments moments(const float* x, std::int64_t count, float epsilon) {
     const V x0 = hn::IfThenElseZero(rest, hn::Sub(load_part(d, x + i, left), vmean));
     sum0 = hn::MulAdd(x0, x0, sum0);
   }
-  const float variance = all_lanes<Sum>(d, hn::Add(sum0, sum1)) / n;
-  return {mean, 1.0f / std::sqrt(variance + epsilon)};
+  const V sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+  return 1.0f / std::sqrt(all_lanes<Sum>(d, sum) / static_cast<float>(count) + epsilon);
 }
 
-void layer_norm(const float* x, const float* scale, const float* bias, float* y, std::int64_t count,
-                float epsilon, float* mean, float* inverse) {
+/// One vector's width of so many rows, from their means and inverse deviations on.
+template <bool kWhole>
+HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::int64_t left,
+                              const float* means, const float* inverses) {
   const D d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const Moments m = moments(x, count, epsilon);
-  *mean = m.mean;
-  *inverse = m.inverse;
-  const V vmean = hn::Set(d, m.mean);
-  const V vinverse = hn::Set(d, m.inverse);
-  for (std::int64_t i = 0; i < count; i += lanes) {
-    const std::int64_t left = count - i;
-    if (left >= lanes) {
-      const V centred = hn::Mul(hn::Sub(hn::LoadU(d, x + i), vmean), vinverse);
-      const V offset = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + i);
-      hn::StoreU(hn::MulAdd(centred, hn::LoadU(d, scale + i), offset), d, y + i);
+  const auto load = [&](const float* from) HWY_ATTR {
+    return kWhole ? hn::LoadU(d, from) : load_part(d, from, left);
+  };
+  const V scale = load(rows.scale + i);
+  const V bias = rows.bias == nullptr ? hn::Zero(d) : load(rows.bias + i);
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    const V x = hn::Sub(load(rows.x + r * rows.size + i), hn::Set(d, means[r]));
+    const V y = hn::MulAdd(hn::Mul(x, hn::Set(d, inverses[r])), scale, bias);
+    if constexpr (kWhole) {
+      hn::StoreU(y, d, rows.y + r * rows.size + i);
     } else {
-      const V centred = hn::Mul(hn::Sub(load_part(d, x + i, left), vmean), vinverse);
-      const V offset = bias == nullptr ? hn::Zero(d) : load_part(d, bias + i, left);
-      store_part(hn::MulAdd(centred, load_part(d, scale + i, left), offset), d, y + i, left);
+      store_part(y, d, rows.y + r * rows.size + i, left);
     }
   }
+}
+
+void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* inverses) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  for_groups(all.count, all.size, [&](std::int64_t first, std::int64_t count) HWY_ATTR {
+    LayerNormRows rows = all;
+    rows.x += first * rows.size;
+    rows.y += first * rows.size;
+    rows.count = count;
+    float group_means[std::size_t{kGroup}];
+    float group_inverses[std::size_t{kGroup}];
+    for (std::int64_t r = 0; r < count; ++r) {
+      group_means[r] = mean_of(rows.x + r * rows.size, rows.size);
+    }
+    for (std::int64_t r = 0; r < count; ++r) {
+      group_inverses[r] =
+          inverse_deviation(rows.x + r * rows.size, rows.size, group_means[r], epsilon);
+    }
+    std::int64_t i = 0;
+    for (; i + lanes <= rows.size; i += lanes) {
+      scale_columns<true>(rows, i, lanes, group_means, group_inverses);
+    }
+    if (i < rows.size) {
+      scale_columns<false>(rows, i, rows.size - i, group_means, group_inverses);
+    }
+    for (std::int64_t r = 0; r < count; ++r) {
+      if (means != nullptr) means[first + r] = group_means[r];
+      if (inverses != nullptr) inverses[first + r] = group_inverses[r];
+    }
+  });
 }
 
 void instance_norm(const float* x, float scale, float bias, float* y, std::int64_t count,
                    float epsilon) {
   const D d;
-  const Moments m = moments(x, count, epsilon);
-  const float factor = m.inverse * scale;
-  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -m.mean));
+  const float mean = mean_of(x, count);
+  const float factor = inverse_deviation(x, count, mean, epsilon) * scale;
+  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -mean));
   affine(y, y, count, hn::Set(d, factor), hn::Set(d, bias));
 }
 

@@ -18,16 +18,25 @@ struct ReduceFns {
 };
 ReduceFns reduce_fns(Reduction reduction);
 
+/// `count` rows of `size` elements, one after the other; y may be x, and `bias` null.
+struct LayerNormRows {
+  const float* x = nullptr;
+  const float* scale = nullptr;
+  const float* bias = nullptr;
+  float* y = nullptr;
+  std::int64_t count = 0;
+  std::int64_t size = 0;
+};
+
 /// Normalisations of runs of f32 elements; y may be x.
 struct RowFns {
   /// Of `rows` runs of `count` elements, one after the other.
   void (*softmax)(const float* x, float* y, std::int64_t rows, std::int64_t count);
   void (*log_softmax)(const float* x, float* y, std::int64_t rows, std::int64_t count);
-  /// Of one run:
-  /// y = (x - mean) * inverse * scale + bias; `bias` may be null. Gives mean and inverse.
-  void (*layer_norm)(const float* x, const float* scale, const float* bias, float* y,
-                     std::int64_t count, float epsilon, float* mean, float* inverse);
-  /// The same with one scale and bias for all.
+  /// y = (x - mean) * inverse * scale + bias, row by row. Gives means and inverses where they
+  /// aren't null.
+  void (*layer_norm)(const LayerNormRows& rows, float epsilon, float* means, float* inverses);
+  /// The same of one run, with one scale and bias for all.
   void (*instance_norm)(const float* x, float scale, float bias, float* y, std::int64_t count,
                         float epsilon);
 };
