@@ -12,6 +12,7 @@
 #include "backends/cpu/kernels/hwy/kernels.hpp"
 #include "backends/cpu/kernels/hwy/offers.hpp"
 #include "backends/cpu/kernels/matmul_gelu.hpp"
+#include "backends/cpu/kernels/matmul_gemm.hpp"
 #include "backends/cpu/kernels/reference.hpp"
 
 namespace tilemesh::cpu {
@@ -20,7 +21,8 @@ namespace {
 using Lists = std::map<std::string_view, std::vector<KernelEntry>>;
 
 /// What joins kernels of several folders.
-constexpr OpKernel kJoined[] = {{"matmul", {"onednn+highway:matmul_gelu", offer_matmul_gelu}}};
+constexpr OpKernel kJoined[] = {{"matmul", {"onednn+highway:gemm", offer_matmul_gemm}},
+                                {"matmul", {"onednn+highway:matmul_gelu", offer_matmul_gelu}}};
 
 /// The folders in the order in which their entries are asked.
 Lists collect() {

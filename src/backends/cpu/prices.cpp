@@ -19,9 +19,9 @@ struct Efficiency {
   double share;
 };
 constexpr Efficiency kEfficiencies[] = {
-    {"patches", 0.5},    {"conv_transpose", 0.3}, {"conv_windows", 0.45}, {"jit_dw", 0.4},
-    {"brdgmm_dw", 0.35}, {"jit_1x1", 0.85},       {"brgconv", 0.82},      {"gemm:", 0.25},
-    {":jit", 0.88},      {"brg:", 0.85},          {"reference", 0.0003}};
+    {"patches", 0.5},      {"conv_transpose", 0.3}, {"conv_windows", 0.45}, {"jit_dw", 0.4},
+    {"brdgmm_dw", 0.35},   {"jit_1x1", 0.85},       {"brgconv", 0.82},      {"gemm:", 0.25},
+    {"onednn:gemm", 0.93}, {":jit", 0.88},          {"brg:", 0.85},         {"reference", 0.0003}};
 constexpr double kUsualEfficiency = 0.25;
 constexpr double kGroupedGemmEfficiency = 0.01;  // a matrix of one row a group
 constexpr double kSignalShare = 0.4;             // kernels made for many channels, on one
@@ -49,9 +49,9 @@ double padding_factor(const OperandType& operand) {
              : static_cast<double>(operand.layout.element_count(operand.shape)) / elements;
 }
 
-/// Processors that split a 512-bit operation in two lose little with 256-bit ones, and pad less.
+/// They lose little with 256-bit operations, and pad less.
 double narrow_share(const TargetInfo& info) {
-  return info.processor.find("AMD") != std::string::npos ? 0.96 : 0.5;
+  return splits_vectors(info) ? 0.96 : 0.5;
 }
 
 /// A convolution along one dim of one channel.
@@ -80,6 +80,10 @@ Isa isa_of(const TargetInfo& info) {
     return {16, has("avx512bf16")};
   }
   return {has("avx2") ? 8 : 4, false};
+}
+
+bool splits_vectors(const TargetInfo& info) {
+  return info.processor.find("AMD") != std::string::npos;
 }
 
 Isa isa_of_this_machine() {

@@ -15,6 +15,8 @@ struct Isa {
   friend bool operator==(const Isa&, const Isa&) = default;
 };
 Isa isa_of(const TargetInfo& info);
+/// True for processors that run a 512-bit operation as two of 256 bits.
+bool splits_vectors(const TargetInfo& info);
 /// The instruction set that this machine's kernels use.
 Isa isa_of_this_machine();
 

@@ -9,6 +9,7 @@
 #include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/kernels/dnnl/kernels.hpp"
 #include "backends/cpu/kernels/hwy/offers.hpp"
+#include "backends/cpu/kernels/matmul_gemm.hpp"
 #include "backends/cpu/prices.hpp"
 #include "backends/cpu/same_memory.hpp"
 
@@ -207,11 +208,24 @@ class CpuTarget final : public Target {
     if (!is_constant) {
       return;
     }
+    add_matmul_gemm(rows, found);
     if (const auto choice = choose_weights(rows); choice && !choice->layout.is_rows()) {
       OpCall packed = rows;
       packed.inputs[1].layout = choice->layout;
       found.push_back(candidate_of(packed, choice->implementation,
                                    prices_.weighted(flops, "onednn:matmul:brg:", rows)));
+    }
+  }
+
+  /// Measured on processors that split 512-bit operations in two; others may have it otherwise.
+  void add_matmul_gemm(const OpCall& rows, std::vector<Candidate>& found) const {
+    constexpr std::string_view kName = "onednn:gemm";
+    OpCall call = rows;
+    call.inputs[1].layout = matmul_gemm_weights(call);
+    if (isa_.vector_floats == 16 && splits_vectors(info_) &&
+        why_no_matmul_gemm(call, info_.threads_per_device).empty()) {
+      found.push_back(candidate_of(call, std::string(kName),
+                                   prices_.weighted(onednn::flops_of(call), kName, call)));
     }
   }
 

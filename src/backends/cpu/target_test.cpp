@@ -111,6 +111,25 @@ TEST(CpuTarget, ConstantMatricesArePacked) {
   }
 }
 
+TEST(CpuTarget, LargeProductsReadRowsWhereThatIsFaster) {
+  if (isa_of_this_machine().vector_floats < 16) {
+    GTEST_SKIP() << "measured with avx512 alone";
+  }
+  TargetInfo info = this_machine();
+  for (const bool transpose : {false, true}) {
+    const OpCall call = make_call("matmul", {{"transpose_b", std::int64_t{transpose}}},
+                                  {operand({128, 384}), operand({384, 384})});
+    info.processor = "AMD";
+    Candidate best = make_target(info)->candidates(call, {false, true}).front();
+    EXPECT_EQ(best.implementation, "onednn:gemm");
+    EXPECT_EQ(best.inputs[1], transpose ? Layout({1, 0}, {}) : Layout::rows());
+    EXPECT_TRUE(make_kernel(laid_out(call, best), {})->name().starts_with("onednn:gemm"));
+    info.processor = "another";
+    best = make_target(info)->candidates(call, {false, true}).front();
+    EXPECT_FALSE(best.inputs[1].blocks().empty()) << best.implementation;
+  }
+}
+
 TEST(CpuTarget, ProductsOfHeadsNeedNoTransposes) {
   if (isa_of_this_machine().vector_floats < 16) {
     GTEST_SKIP() << "oneDNN's brgemm wants avx512";
