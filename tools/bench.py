@@ -224,7 +224,25 @@ def measure_partition() -> list[Record]:
     alone = on_mesh(eight, "alone")
     return [record("tensor_1x2_batch_1", tensor, rival(one), 1.4),
             record("data_1x2_batch_8", data, rival(eight), 1.15),
-            record("two_devices_on_one", data, alone, 1.85)]
+            record("two_devices_on_one", data, alone, 1.85),
+            measure_parameters(one, wanted=0.27)]
+
+
+def measure_parameters(case: models.Case, wanted: float) -> Record:
+    """What the parameters take of a device's memory when four share them."""
+    def parameter_bytes(name: str, *options: str) -> int:
+        binary = models.ROOT / "build" / "bench" / f"encoder_{name}.tmb"
+        compile_model(case, binary, *options)
+        command = [str(BINARIES / "tilemesh"), "inspect", str(binary), "--json"]
+        program = json.loads(subprocess.run(command, check=True, capture_output=True,
+                                            text=True).stdout)["programs"][0]
+        return sum(parameter["bytes_per_device"] for parameter in program["parameters"])
+
+    ours_bytes = parameter_bytes("quarter", "--mesh", "1x4", "--auto", "tensor")
+    whole = parameter_bytes("whole")
+    ratio = ours_bytes / whole
+    return Record("partition", "parameters_1x4", ours_bytes, "B", whole, ratio, wanted,
+                  ratio <= wanted)
 
 
 def number(value: float | None) -> str:

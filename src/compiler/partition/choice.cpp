@@ -185,8 +185,33 @@ class Chooser {
       if (choice.kind != Kind::factor) continue;
       if (!can_cut(call_, rule_, choice.factor, parts(choice.factor))) return false;
       if (is_uneven(choice.factor) && !accepts_padding(plan, choice.factor)) return false;
+      if (!is_claimed(choice.factor)) return false;
     }
     return has_one_reduction();
+  }
+
+  // Two axes share a factor only where they do so on an operand already, or were told to.
+  bool is_claimed(int factor) const {
+    std::vector<int> axes;
+    for (int axis = 0; axis < axes_; ++axis) {
+      const AxisChoice& choice = choice_[static_cast<std::size_t>(axis)];
+      if (choice.kind == Kind::factor && choice.factor == factor) axes.push_back(axis);
+    }
+    if (axes.size() < 2) return true;
+    const auto claims = [&](GraphValueId id, const std::vector<int>& dims, const Placements& now) {
+      const auto dim = id == kNoValue ? std::nullopt : dim_of(dims, factor);
+      return dim && std::ranges::all_of(axes, [&](int axis) {
+               const auto& wish = context_.wishes.at(id, axis);
+               return along(now, axis) == shard(*dim) || (wish && wish->dim == *dim);
+             });
+    };
+    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
+      if (claims(node_.inputs[i], rule_.inputs[i], now_[i])) return true;
+    }
+    for (std::size_t o = 0; o < node_.outputs.size(); ++o) {
+      if (claims(node_.outputs[o], rule_.outputs[o], {})) return true;
+    }
+    return false;
   }
 
   // Parts of different reductions don't mix: a sum of maxima is no maximum of sums.
@@ -263,7 +288,9 @@ class Chooser {
     for (int axis = 0; axis < axes_; ++axis) {
       const auto& wish = context_.wishes.at(id, axis);
       const Placement own = along(made, axis);
-      result.push_back(wish ? shard(wish->dim) : is_partial(own) ? replicate() : own);
+      // What came through this very op says nothing about what the result is for.
+      const bool is_news = wish && wish->via != &node_;
+      result.push_back(is_news ? shard(wish->dim) : is_partial(own) ? replicate() : own);
     }
     return result;
   }

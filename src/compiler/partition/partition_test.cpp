@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "tilemesh/types/redistribution.hpp"
+
 #include "compiler/interpret.hpp"
 #include "compiler/placed_graph.hpp"
 #include "compiler/testing.hpp"
@@ -73,6 +75,215 @@ TEST_F(Partition, CutsFollowTransposesAndWeights) {
   EXPECT_EQ(partition_graph(graph_, {1, 2}).graph.outputs[0].placements,
             (Placements{replicate(), shard(0)}));
   expect_same_on({1, 2});
+}
+
+/// What a partitioned graph does, in short.
+struct Partitioned {
+  explicit Partitioned(Graph graph, const MeshShape& mesh, const ShardWishes& wishes = {})
+      : placed(partition_graph(std::move(graph), mesh, wishes)) {}
+
+  /// "all_reduce all_gather", in order.
+  std::string movements() const {
+    std::string names;
+    for (const GraphNode& node : placed.graph.body.nodes) {
+      if (node.def == nullptr || node.def->name != "reshard") continue;
+      names += (names.empty() ? "" : " ") + node.name.substr(0, node.name.find(' '));
+    }
+    return names;
+  }
+
+  /// Of the last value with this name.
+  std::string placement(const std::string& name) const {
+    for (std::size_t i = placed.graph.values.size(); i-- > 0;) {
+      const auto id = static_cast<GraphValueId>(i);
+      if (placed.graph[id].name == name) return placements_to_string(placed.spec(id));
+    }
+    return "nothing has this name";
+  }
+
+  PlacedGraph placed;
+};
+
+class AutoTensor : public Partition {
+ protected:
+  Value weights(const std::string& name, const Shape& shape) {
+    const Value value = constant(shape);
+    names_.emplace_back(value.id, name);
+    return value;
+  }
+
+  Value dense(Value x, const std::string& name, std::int64_t in, std::int64_t out) {
+    return builder_.add(builder_.matmul(x, weights(name, {in, out})),
+                        weights(name + ".bias", {out}));
+  }
+
+  Graph build(Value output) {
+    builder_.output("out", output);
+    Graph graph = builder_.build();
+    for (const auto& [id, name] : names_)
+      graph[id].name = name;
+    return graph;
+  }
+
+  Value attention(Value x) {
+    const auto heads = [&](Value value) {
+      return builder_.transpose(builder_.reshape(value, {2, 5, 4, 8}), {0, 2, 1, 3});
+    };
+    const Value q = heads(dense(x, "q", 32, 32));
+    const Value k = heads(dense(x, "k", 32, 32));
+    const Value v = heads(dense(x, "v", 32, 32));
+    const Value scores = builder_.matmul(q, builder_.transpose(k, {0, 1, 3, 2}));
+    const Value mixed = builder_.matmul(builder_.softmax(scores, 3), v);
+    const Value merged = builder_.reshape(builder_.transpose(mixed, {0, 2, 1, 3}), {2, 5, 32});
+    return dense(merged, "o", 32, 32);
+  }
+
+  std::vector<std::pair<GraphValueId, std::string>> names_;
+  ShardWishes tensor_{{}, {AutoShard::tensor}};
+};
+
+TEST_F(AutoTensor, AnMlpIsCutInColumnsThenRows) {
+  const Value h = builder_.op("gelu", {dense(input("x", {8, 16}), "up", 16, 32)})[0];
+  const Partitioned cut(build(dense(h, "down", 32, 16)), {1, 4}, tensor_);
+  EXPECT_EQ(cut.movements(), "all_reduce");
+  EXPECT_EQ(cut.placement("up"), "(replicate, shard 1)");
+  EXPECT_EQ(cut.placement("up.bias"), "(replicate, shard 0)");
+  EXPECT_EQ(cut.placement("down"), "(replicate, shard 0)");
+  EXPECT_EQ(cut.placement("down.bias"), "(replicate, replicate)");
+}
+
+TEST_F(AutoTensor, AttentionIsCutByHeads) {
+  const Partitioned cut(build(attention(input("x", {2, 5, 32}))), {2, 2}, tensor_);
+  EXPECT_EQ(cut.movements(), "all_reduce");
+  for (const char* name : {"q", "k", "v"})
+    EXPECT_EQ(cut.placement(name), "(shard 1, shard 1)");
+  EXPECT_EQ(cut.placement("o"), "(shard 0, shard 0)");
+}
+
+TEST_F(AutoTensor, HeadsThatDontDivideStayWhole) {
+  const Partitioned cut(build(attention(input("x", {2, 5, 32}))), {1, 8}, tensor_);
+  EXPECT_EQ(cut.movements(), "");
+  EXPECT_EQ(cut.placement("q"), "(replicate, replicate)");
+}
+
+TEST_F(AutoTensor, DataAndTensorTakeAnAxisEach) {
+  const Graph graph = build(attention(input("x", {2, 5, 32})));
+  const Partitioned cut(graph, {2, 2}, {{}, {AutoShard::data, AutoShard::tensor}});
+  EXPECT_EQ(cut.movements(), "all_reduce");
+  EXPECT_EQ(cut.placement("x"), "(shard 0, replicate)");
+  EXPECT_EQ(cut.placement("q"), "(replicate, shard 1)");
+  EXPECT_THROW(Partitioned(graph, {1, 4}, {{}, {AutoShard::data, AutoShard::tensor}}), Error);
+}
+
+TEST_F(Partition, APartStaysOneWhileThatIsCheaper) {
+  // Both sums are added before anything is reduced, and reduced when they are wanted.
+  const Value x = input("x", {4, 6}, 1);
+  const Value a = builder_.matmul(x, constant({6, 8}));
+  const Value b = builder_.matmul(x, constant({6, 8}));
+  const Value sum = builder_.transpose(builder_.reshape(builder_.add(a, b), {4, 2, 4}), {1, 0, 2});
+  builder_.output("out", builder_.op("tanh", {sum})[0]);
+  graph_ = builder_.build();
+  EXPECT_EQ(Partitioned(graph_, {1, 2}).movements(), "all_reduce");
+  expect_same_on({1, 2});
+  expect_same_on({1, 8});
+}
+
+TEST_F(Partition, TwoAxesNeverClaimOneDimByThemselves) {
+  const Value x = input("x", {4, 4});
+  const Value y = input("y", {4, 4});
+  builder_.output("out", builder_.add(x, y));
+  const Partitioned cut(builder_.build(), {2, 2}, {{{"x", 0, 0}, {"y", 0, 1}}, {}});
+  EXPECT_EQ(cut.placed.graph.inputs[0].placements, (Placements{shard(0), replicate()}));
+  EXPECT_EQ(cut.placed.graph.inputs[1].placements, (Placements{replicate(), shard(0)}));
+  const std::string out = placements_to_string(cut.placed.spec(cut.placed.graph.outputs[0].value));
+  EXPECT_TRUE(out == "(shard 0, replicate)" || out == "(replicate, shard 0)") << out;
+}
+
+TEST_F(Partition, FollowsSqueezesReshapesPermutationsAndSlices) {
+  Value v = input("x", {6, 1, 4, 8}, 0);
+  v = builder_.reshape(v, {6, 4, 8});
+  v = builder_.transpose(v, {1, 0, 2});
+  v = builder_.reshape(v, {4, 6, 2, 4});
+  v = builder_.op("slice", {v},
+                  {{"starts", std::vector<std::int64_t>{1}},
+                   {"ends", std::vector<std::int64_t>{3}},
+                   {"axes", std::vector<std::int64_t>{0}},
+                   {"steps", std::vector<std::int64_t>{1}}})[0];
+  builder_.output("out", v);
+  graph_ = builder_.build();
+  const Partitioned cut(graph_, {1, 2});
+  EXPECT_EQ(cut.movements(), "");
+  EXPECT_EQ(cut.placed.graph.outputs[0].placements, (Placements{replicate(), shard(1)}));
+  expect_same_on({1, 2});
+}
+
+TEST_F(Partition, WhatIsSaidOfAValueHoldsForIt) {
+  const Value x = input("x", {4, 6});
+  const Value middle = builder_.relu(x);
+  builder_.output("out", builder_.softmax(middle, 1));
+  Graph graph = builder_.build();
+  graph[middle.id].name = "middle";
+  const Partitioned cut(graph, {1, 2}, {{{"re:mid.*", 1, 1}}, {}});
+  EXPECT_EQ(cut.placement("middle"), "(replicate, replicate)") << "what softmax reads";
+  EXPECT_EQ(cut.placement("x"), "(replicate, shard 1)") << "the wish went backwards";
+  EXPECT_NE(cut.movements().find("all_gather"), std::string::npos) << cut.movements();
+  const GraphValue& first = cut.placed.graph[cut.placed.graph.body.nodes[0].outputs[0]];
+  EXPECT_NE(first.reason.find("--shard re:mid.*=1@1"), std::string::npos) << first.reason;
+}
+
+TEST_F(Partition, ConflictsAreSettledByBytes) {
+  // The small operand is moved, not the large one.
+  const Value small = input("small", {1, 8}, 1);
+  const Value large = input("large", {512, 8}, 0);
+  builder_.output("out", builder_.add(small, large));
+  const Partitioned cut(builder_.build(), {1, 2});
+  EXPECT_EQ(cut.movements(), "all_gather");
+  EXPECT_EQ(cut.placed.graph.outputs[0].placements, (Placements{replicate(), shard(0)}));
+}
+
+TEST_F(Partition, UnevenSumsLeavePaddingOut) {
+  const Value x = input("x", {3, 13}, 1);
+  const Value y = builder_.op("exp", {x})[0];
+  builder_.output("sum",
+                  builder_.op("reduce_sum", {y}, {{"axes", std::vector<std::int64_t>{1}}})[0]);
+  builder_.output("max", builder_.op("reduce_max", {builder_.op("neg", {y})[0]},
+                                     {{"axes", std::vector<std::int64_t>{1}}})[0]);
+  builder_.output("product", builder_.matmul(y, constant({13, 4})));
+  graph_ = builder_.build();
+  expect_same_on({1, 2});
+  expect_same_on({1, 8});
+  expect_same_on({2, 3});
+}
+
+TEST(ShardRules, AreReadAndRefused) {
+  const auto rules = parse_shard_rules("re:a=b.*=1@0,0@2");
+  ASSERT_EQ(rules.size(), 2U);
+  EXPECT_EQ(rules[0].name, "re:a=b.*");
+  EXPECT_EQ(rules[0].dim, 1);
+  EXPECT_EQ(rules[0].axis, 0);
+  EXPECT_EQ(parse_shard_rules("x=3")[0].axis, -1);
+  for (const char* wrong : {"x", "=1", "x=", "x=a", "x=1@", "x=1@7", "x=99", "x=-1", "x=0@1,0@0",
+                            "x=0@1,1@1", "x=0,1@1"}) {
+    EXPECT_THROW(parse_shard_rules(wrong), Error) << wrong;
+  }
+  EXPECT_EQ(parse_auto_shard("data,tensor").size(), 2U);
+  EXPECT_THROW(parse_auto_shard("rows"), Error);
+  EXPECT_THROW(parse_auto_shard("data,data"), Error);
+  EXPECT_THROW(parse_auto_shard(""), Error);
+}
+
+TEST_F(Partition, RefusesWhatCantBe) {
+  const Value x = input("x", {4, 6});
+  builder_.output("out", builder_.relu(x));
+  const Graph graph = builder_.build();
+  const auto refused = [&](const ShardWishes& wishes, const MeshShape& mesh) {
+    EXPECT_THROW(partition_graph(graph, mesh, wishes), Error);
+  };
+  refused({{{"x", 2, 0}}, {}}, {2});
+  refused({{{"x", 0, 1}}, {}}, {2});
+  refused({{{"x", 0, 0}, {"x", 1, 0}}, {}}, {2});
+  refused({{{"re:(", 0, 0}}, {}}, {2});
+  refused({{{"gone", 0, 0}}, {}}, {2});
 }
 
 }  // namespace

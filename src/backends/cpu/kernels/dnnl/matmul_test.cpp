@@ -183,6 +183,26 @@ TEST(OnednnMatmul, SeveralThreads) {
   check(make_call("matmul", {}, {operand({3, 4}), operand({4, 5})}), 2);
 }
 
+TEST(OnednnMatmul, WeightsAreNotPaddedMuch) {
+  for (const std::int64_t columns : {96, 160, 80, 1000}) {
+    const OpCall call = make_call("matmul", {}, {operand({9, 64}), operand({64, columns})});
+    const auto choice = onednn::choose_constant(call, 1);
+    ASSERT_TRUE(choice.has_value());
+    OperandType weights = call.inputs[1];
+    const std::int64_t plain = weights.bytes();
+    weights.layout = choice->layout;
+    EXPECT_LE(weights.bytes(), plain + plain / 8) << columns;
+    OpCall packed = call;
+    packed.inputs[1].layout = choice->layout;
+    const KernelOffer offer = offer_of(packed, "onednn");
+    ASSERT_TRUE(offer.kernel) << offer.refusal;
+    EXPECT_EQ(offer.kernel->name().find("reorder"), std::string_view::npos);
+    Fixture fixture(packed);
+    fixture.run(*offer.kernel);
+    fixture.expect_reference(1e-4F, 1e-4F);
+  }
+}
+
 TEST(OnednnMatmul, HalfPrecision) {
   const auto halves = [](DType dtype) {
     return make_call("matmul", {}, {operand({9, 64}, {}, dtype), operand({64, 33}, {}, dtype)});
