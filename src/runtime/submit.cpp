@@ -139,7 +139,10 @@ void bind_input(const ExecutableState& state, std::size_t i, const Argument& arg
     use = detail::use_on_mesh(*tensor);
   }
   if (!direct || !(use.buffer->mesh() == state.mesh)) {
-    const Tensor made = converted(state, i, argument, options);
+    const auto seen = tensor->spec.space == Space::host
+                          ? std::nullopt
+                          : detail::view_as(argument.tensor, state.mesh, state.device_inputs[i]);
+    const Tensor made = seen ? *seen : converted(state, i, argument, options);
     use = detail::use_on_mesh(*made.state());
   }
   scratch.bases.push_back(use.buffer->address());

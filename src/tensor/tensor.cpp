@@ -52,14 +52,13 @@ auto through_view(const TensorState& view, const Use& use) {
   }
 }
 
-/// One device's part, holding on to the whole.
-MeshStorage part_of(const MeshStorage& whole, int device) {
+/// As another view of the devices sees it, holding on to the whole.
+MeshStorage seen_by(const MeshStorage& whole, const Mesh& mesh) {
   struct Part {
     MeshStorage whole;
     MeshBufferView part;
   };
-  const MeshCoord coord = whole->mesh().shape().coord_of(device);
-  auto part = std::make_shared<Part>(Part{whole, whole->at({coord, coord})});
+  auto part = std::make_shared<Part>(Part{whole, whole->on(mesh)});
   return {part, &part->part};
 }
 
@@ -93,17 +92,17 @@ std::shared_ptr<TensorState> owner_of(const std::shared_ptr<TensorState>& state)
   return state;
 }
 
-int device_of(TensorState& state) {
+std::optional<Mesh> mesh_of_view(TensorState& state) {
   const auto source = source_of(state);
-  return source ? source->device : -1;
+  return source ? source->mesh : std::nullopt;
 }
 
 MeshUse use_on_mesh(TensorState& state) {
   if (const auto source = source_of(state)) {
     return through_view(state, [&] {
       MeshUse use = use_on_mesh(*source->source);
-      if (source->device >= 0) {
-        use.buffer = part_of(use.buffer, source->device);
+      if (source->mesh) {
+        use.buffer = seen_by(use.buffer, *source->mesh);
       }
       return use;
     });
@@ -328,7 +327,7 @@ void Tensor::then(std::function<void(const Status&)> callback) const {
   event().then(std::move(callback));
 }
 
-Tensor Tensor::to_host() const {
+Tensor Tensor::to_host(const HostOptions& options) const {
   auto& state = detail::checked(state_);
   if (on_host()) {
     const auto storage = detail::use_on_host(state);
@@ -336,6 +335,12 @@ Tensor Tensor::to_host() const {
     if (storage.strides == row_major_strides(state.spec.shape)) {
       return *this;
     }
+  }
+  if (!options.reduce_partial && detail::reduced_by(state.spec)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tensor \"{}\" ({}) holds parts of a reduction: reduce it with "
+                            "all_reduce or reshard first, or allow to_host to do so",
+                            state.label, state.spec.to_string()));
   }
   const auto size =
       static_cast<std::size_t>(state.spec.shape.element_count() * size_of(state.spec.dtype));

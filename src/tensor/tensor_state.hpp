@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -27,7 +28,7 @@ struct TensorState;
 /// holds what the source has given back. `source` is no view itself.
 struct SourceStorage {
   std::shared_ptr<TensorState> source;
-  int device = -1;  ///< of the source's mesh, row-major; -1: all of them
+  std::optional<Mesh> mesh = {};  ///< another view of some or all of its devices; none: its own
 };
 
 /// Why a tensor has no storage any more.
@@ -58,8 +59,13 @@ Event event_of(TensorState& state);
 void set_event(TensorState& state, Event event);
 /// What the bytes belong to: the source of a view, else the tensor itself. Throws `deallocated`.
 std::shared_ptr<TensorState> owner_of(const std::shared_ptr<TensorState>& state);
-/// The device that a view shows alone, numbered as in its source; -1 for all and for no view.
-int device_of(TensorState& state);
+/// The view of the devices that a tensor which is a view has of its own; none otherwise.
+std::optional<Mesh> mesh_of_view(TensorState& state);
+/// The layout in which `valid` elements lie where `layout` puts them within a shard of shape
+/// `whole`: the rest of the shard becomes padding, which is zero as padding has to be. Throws
+/// unsupported, beginning with `what`, where there is none.
+Layout layout_of_part(const Layout& layout, const Shape& whole, const Shape& valid,
+                      const std::string& what);
 /// Takes the storage away: every handle is invalid from now on.
 MeshUse take(TensorState& state, std::string how);
 
@@ -67,6 +73,11 @@ Tensor make_mesh_tensor(const TensorSpec& spec, MeshStorage buffer, Event event,
 Tensor make_view(const TensorSpec& spec, SourceStorage source, std::string label);
 Tensor make_host_tensor(const TensorSpec& spec, HostStorage storage, Event event,
                         std::string label);
+/// The tensor as `mesh` and `spec` see it, if every device of the mesh already holds exactly what
+/// it should hold, so that nothing is copied; the tensor itself if that is what it is. Shapes must
+/// be equal.
+std::optional<Tensor> view_as(const Tensor& tensor, const Mesh& mesh, const TensorSpec& spec);
+
 /// A row-major host tensor that fills once `tensor`'s event has completed; returns at once.
 Tensor download(const Tensor& tensor, const std::string& label);
 /// Throws invalid_argument for the empty handle.

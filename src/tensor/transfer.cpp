@@ -5,6 +5,8 @@
 #include "tilemesh/mesh/mesh_queue.hpp"
 
 #include "mesh/mesh_core.hpp"
+#include "tensor/device_work.hpp"
+#include "tensor/redistribute.hpp"
 #include "tensor/shard_io.hpp"
 #include "tensor/tensor_state.hpp"
 
@@ -13,24 +15,7 @@ namespace tilemesh {
 namespace {
 
 using detail::MeshStorage;
-
-/// Below this a copy on the calling thread is cheaper than waking the devices.
-constexpr std::int64_t kInlineBytes = 256 << 10;
-
-bool same_placements(const TensorSpec& a, const TensorSpec& b) {
-  if (a.is_replicated() && b.is_replicated()) {
-    return true;
-  }
-  if (a.mesh != b.mesh) {
-    return false;
-  }
-  for (int axis = 0; axis < a.mesh.axes(); ++axis) {
-    if (a.placement(axis) != b.placement(axis)) {
-      return false;
-    }
-  }
-  return true;
-}
+using detail::same_placements;
 
 bool host_addressable(const Mesh& mesh, Space space) {
   return mesh.device(0).map(space) != nullptr;
@@ -45,35 +30,11 @@ void check_same_shape(const TensorSpec& from, const TensorSpec& to) {
   }
 }
 
-MeshStorage allocate(const Mesh& mesh, const TensorSpec& spec, const std::string& label) {
-  return std::make_shared<MeshBuffer>(
-      MeshBuffer::allocate(mesh, {.bytes_per_device = spec.bytes_per_device(),
-                                  .space = spec.space,
-                                  .label = label,
-                                  .held_by_commands = true}));
-}
-
 Event fill_with_zeros(const MeshStorage& buffer) {
   Event done =
       buffer->mesh().queue(0).enqueue_fill(*buffer, {std::byte{0}}, {.label = buffer->label()});
   done.then([buffer](const Status&) {});  // holds it until the fill has ended
   return done;
-}
-
-/// Runs `work(device index)` for every device: on the calling thread if the work is small or the
-/// host can't address the devices' memory (it then goes through the queue by itself), else on the
-/// devices' threads in the queue's order. `in_order`: commands enqueued before must end first.
-Event for_each_device(const Mesh& mesh, Space space, std::int64_t bytes, const Event& after,
-                      bool in_order, const std::string& label, std::function<void(int)> work) {
-  const bool may_go_first = after.ready() && (!in_order || mesh.queue(0).idle());
-  if (!host_addressable(mesh, space) || (bytes <= kInlineBytes && may_go_first)) {
-    mesh.queue(0).wait(after);
-    for (int index = 0; index < mesh.device_count(); ++index) {
-      work(index);
-    }
-    return {};
-  }
-  return mesh.queue(0).enqueue_host(std::move(work), {.after = {after}, .label = label});
 }
 
 /// Uploads into a buffer; `in_order` unless no enqueued command uses it yet.
@@ -83,24 +44,22 @@ Event upload(detail::TensorState& source, const MeshStorage& target, const Tenso
   const ConstStridedView view(storage.data, source.spec.dtype, spec.shape, storage.strides);
   const Mesh& mesh = target->mesh();
   mesh.core().count_upload(spec.shape.element_count() * size_of(spec.dtype));
-  return for_each_device(mesh, spec.space, spec.bytes_per_device() * mesh.device_count(),
-                         detail::event_of(source), in_order,
-                         "upload of \"" + target->label() + "\"",
-                         [view, target, spec, owner = storage.owner](int index) {
-                           detail::write_shard(*target, spec, index, view);
-                         });
+  return detail::for_each_device(mesh, spec.space, detail::total_bytes(spec),
+                                 detail::event_of(source), in_order,
+                                 "upload of \"" + target->label() + "\"",
+                                 [view, target, spec, owner = storage.owner](int index) {
+                                   detail::write_shard(*target, spec, index, view);
+                                 });
 }
 
-/// Converts on the devices; same mesh, shape and placements.
-Event convert_on_mesh(detail::TensorState& source, const MeshStorage& target,
-                      const TensorSpec& spec) {
-  const auto use = detail::use_on_mesh(source);
-  const Mesh& mesh = target->mesh();
-  return for_each_device(mesh, spec.space, spec.bytes_per_device() * mesh.device_count(), use.event,
-                         false, "conversion of \"" + target->label() + "\"",
-                         [from = use.buffer, from_spec = source.spec, target, spec](int index) {
-                           detail::convert_shard(*from, from_spec, *target, spec, index);
-                         });
+/// Each device would add what was uploaded once.
+void check_upload(const TensorSpec& spec, const std::string& label) {
+  if (detail::reduced_by(spec)) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("tensor \"{}\" can't become {}: a host tensor is no part of a "
+                            "reduction; give each device its part with from_shards",
+                            label, spec.to_string()));
+  }
 }
 
 TensorSpec on_mesh(const TensorSpec& spec, const Mesh& mesh) {
@@ -170,22 +129,22 @@ Tensor to_spec(const Tensor& tensor, const Mesh& mesh, const TensorSpec& wanted,
   }
   const TensorSpec spec = on_mesh(wanted, mesh);
   if (state.spec.space == Space::host) {
-    const MeshStorage target = allocate(mesh, spec, label);
+    check_upload(spec, label);
+    const MeshStorage target = detail::allocate_tensor(mesh, spec, label);
     Event done = upload(state, target, spec, false);
     return detail::make_mesh_tensor(spec, target, std::move(done), label);
   }
-  const auto use = detail::use_on_mesh(state);
-  const bool same_mesh = use.buffer->mesh() == mesh;
-  if (same_mesh && plan(state.spec, spec).is_noop()) {
-    return tensor;
+  if (auto view = detail::view_as(tensor, mesh, spec)) {
+    return *view;
   }
-  if (!same_mesh || !same_placements(state.spec, spec)) {
+  const auto use = detail::use_on_mesh(state);
+  if (!detail::share_devices(use.buffer->mesh(), mesh)) {
     return to_spec(tensor.to_host(), mesh, wanted, label);
   }
-  const MeshStorage target = allocate(mesh, spec, label);
-  mesh.core().count_conversion(spec.bytes_per_device() * mesh.device_count());
-  Event done = convert_on_mesh(state, target, spec);
-  return detail::make_mesh_tensor(spec, target, std::move(done), label);
+  const MeshStorage target = detail::allocate_tensor(mesh, spec, label);
+  mesh.core().count_conversion(detail::total_bytes(spec));
+  return detail::make_mesh_tensor(
+      spec, target, detail::redistribute(use, state.spec, target, spec, false, label), label);
 }
 
 Tensor detail::download(const Tensor& tensor, const std::string& label) {
@@ -223,7 +182,7 @@ Tensor empty(const Mesh& mesh, const TensorSpec& spec, const std::string& label)
     return detail::make_host_tensor(full, {bytes, bytes->data(), row_major_strides(full.shape)}, {},
                                     label);
   }
-  const MeshStorage buffer = allocate(mesh, full, label);
+  const MeshStorage buffer = detail::allocate_tensor(mesh, full, label);
   if (full.layout.has_padding(full.shard_shape())) {
     // Readers may rely on zero padding, whatever is written into the rest.
     return detail::make_mesh_tensor(full, buffer, fill_with_zeros(buffer), label);
@@ -258,19 +217,15 @@ void copy(const Tensor& source, const Tensor& into) {
   }
   const auto target = detail::use_on_mesh(to);
   const Mesh& mesh = target.buffer->mesh();
-  const bool on_same_mesh = from.spec.space != Space::host &&
-                            detail::use_on_mesh(from).buffer->mesh() == mesh &&
-                            same_placements(from.spec, to.spec);
-  const Tensor origin = on_same_mesh || from.spec.space == Space::host ? source : source.to_host();
   Event done;
-  if (on_same_mesh) {
-    const auto use = detail::use_on_mesh(from);
-    mesh.core().count_conversion(to.spec.bytes_per_device() * mesh.device_count());
-    done = mesh.queue(0).enqueue_host(
-        [from_buffer = use.buffer, from_spec = from.spec, buffer = target.buffer, spec = to.spec](
-            int index) { detail::convert_shard(*from_buffer, from_spec, *buffer, spec, index); },
-        {.after = {use.event}, .label = "copy into \"" + to.label + "\""});
+  if (from.spec.space != Space::host &&
+      detail::share_devices(detail::use_on_mesh(from).buffer->mesh(), mesh)) {
+    mesh.core().count_conversion(detail::total_bytes(to.spec));
+    done = detail::redistribute(detail::use_on_mesh(from), from.spec, target.buffer, to.spec, true,
+                                to.label);
   } else {
+    check_upload(to.spec, to.label);
+    const Tensor origin = from.spec.space == Space::host ? source : source.to_host();
     done = upload(*origin.state(), target.buffer, to.spec, true);
   }
   detail::set_event(to, std::move(done));

@@ -10,10 +10,37 @@
 namespace tilemesh {
 namespace {
 
-/// The layout in which `valid` elements lie where `layout` puts them within a shard of shape
-/// `whole`: the rest of the shard becomes padding, which is zero as padding has to be.
-Layout layout_of_part(const Layout& layout, const Shape& whole, const Shape& valid,
-                      const std::string& what) {
+Shape sizes_of(const Extents& extents) {
+  Dims sizes;
+  for (const Extent& extent : extents) {
+    sizes.push_back(extent.size);
+  }
+  return Shape(sizes);
+}
+
+/// Whether row-major elements of both shapes lie alike on every device: nothing is cut behind the
+/// dims that they have in common.
+bool keeps_places(const TensorSpec& spec, const Shape& shape) {
+  if (!spec.layout.is_rows()) {
+    return false;
+  }
+  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
+    if (!spec.placement(axis).is_shard()) {
+      continue;
+    }
+    for (int dim = 0; dim <= spec.placement(axis).dim(); ++dim) {
+      if (dim >= shape.rank() || shape[dim] != spec.shape[dim]) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Layout detail::layout_of_part(const Layout& layout, const Shape& whole, const Shape& valid,
+                              const std::string& what) {
   if (valid == whole || valid.element_count() == 0) {
     return layout;
   }
@@ -46,35 +73,6 @@ Layout layout_of_part(const Layout& layout, const Shape& whole, const Shape& val
                           what, layout.to_string(whole.rank())));
 }
 
-Shape sizes_of(const Extents& extents) {
-  Dims sizes;
-  for (const Extent& extent : extents) {
-    sizes.push_back(extent.size);
-  }
-  return Shape(sizes);
-}
-
-/// Whether row-major elements of both shapes lie alike on every device: nothing is cut behind the
-/// dims that they have in common.
-bool keeps_places(const TensorSpec& spec, const Shape& shape) {
-  if (!spec.layout.is_rows()) {
-    return false;
-  }
-  for (int axis = 0; axis < spec.mesh.axes(); ++axis) {
-    if (!spec.placement(axis).is_shard()) {
-      continue;
-    }
-    for (int dim = 0; dim <= spec.placement(axis).dim(); ++dim) {
-      if (dim >= shape.rank() || shape[dim] != spec.shape[dim]) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
 Tensor Tensor::shard(const MeshCoord& coord) const {
   auto& state = detail::checked(state_);
   const std::string what = fmt::format("the shard of tensor \"{}\" ({}) at {}", state.label,
@@ -87,12 +85,22 @@ Tensor Tensor::shard(const MeshCoord& coord) const {
                 fmt::format("{} doesn't exist: the mesh is {}", what, mesh.to_string()));
   }
   TensorSpec spec = state.spec;
-  spec.mesh = use.buffer->mesh().submesh({coord, coord}).shape();
+  const Mesh device = use.buffer->mesh().submesh({coord, coord});
+  spec.mesh = device.shape();
   spec.shape = sizes_of(state.spec.extents(coord));
   spec.placements = {};
-  spec.layout = layout_of_part(state.spec.layout, state.spec.shard_shape(), spec.shape, what);
-  const int outer = detail::device_of(state);
-  return detail::make_view(spec, {owner, outer >= 0 ? outer : mesh.index_of(coord)}, state.label);
+  spec.layout =
+      detail::layout_of_part(state.spec.layout, state.spec.shard_shape(), spec.shape, what);
+  return detail::make_view(spec, {owner, device}, state.label);
+}
+
+std::vector<Tensor> Tensor::shards() const {
+  const MeshShape shape = mesh().shape();
+  std::vector<Tensor> all;
+  for (int i = 0; i < shape.device_count(); ++i) {
+    all.push_back(shard(shape.coord_of(i)));
+  }
+  return all;
 }
 
 Tensor reshape(const Tensor& tensor, const Shape& shape) {
@@ -115,7 +123,7 @@ Tensor reshape(const Tensor& tensor, const Shape& shape) {
     is_view = keeps_places(state.spec, shape);
   }
   if (is_view) {
-    return detail::make_view(spec, {owner, detail::device_of(state)}, state.label);
+    return detail::make_view(spec, {owner, detail::mesh_of_view(state)}, state.label);
   }
   const Tensor copied = reshape(tensor.to_host(), shape);
   if (tensor.on_host()) {

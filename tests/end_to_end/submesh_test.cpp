@@ -65,7 +65,7 @@ TEST(Submesh, ConstantsOfTheWholeServeItsParts) {
   EXPECT_EQ(y.values<float>()[999], 1998.0F);
 }
 
-TEST(Submesh, ATensorOfAnotherViewGoesThroughTheHostAndIsCounted) {
+TEST(Submesh, ATensorOfAnotherViewGoesFromDeviceToDeviceAndIsCounted) {
   const Mesh mesh = Mesh::open({.shape = {1, 2}, .threads_per_device = 1});
   const Mesh left = mesh.submesh(mesh.column(0));
   const Mesh right = mesh.submesh(mesh.column(1));
@@ -76,9 +76,26 @@ TEST(Submesh, ATensorOfAnotherViewGoesThroughTheHostAndIsCounted) {
   const Counters before = mesh.counters();
   EXPECT_EQ(run(relu, {x})[0].values<float>()[7], 14.0F);
   const Counters crossed = mesh.counters() - before;
-  EXPECT_EQ(crossed.host_to_device_bytes, 32);
-  EXPECT_EQ(crossed.device_to_host_bytes, 64) << "the argument, and the result that was read";
+  EXPECT_EQ(crossed.host_to_device_bytes, 0);
+  EXPECT_EQ(crossed.device_to_host_bytes, 32) << "the result that was read";
+  EXPECT_EQ(crossed.device_to_device_bytes, 32);
+  EXPECT_EQ(crossed.conversions, 1);
   EXPECT_THROW(submit(relu, {x}, {.conversion = Conversion::forbid}), Error);
+}
+
+TEST(Submesh, WhatLiesRightForAnotherViewIsNoConversion) {
+  const Mesh mesh = Mesh::open({.shape = {2, 2}, .threads_per_device = 1});
+  const Mesh flat = mesh.reshape({4});
+  const Executable relu = programs::prepared(flat, programs::twice_relu({6}));
+  const Executable on_row =
+      programs::prepared(mesh.submesh(mesh.row(1)), programs::twice_relu({6}));
+  const Tensor x = distribute(programs::host({6}, 1), mesh, {});
+  const Counters before = mesh.counters();
+  for (const Executable& executable : {relu, on_row}) {
+    const Tensor y = submit(executable, {x}, {.conversion = Conversion::forbid})[0];
+    EXPECT_EQ(y.values<float>()[5], 12.0F);
+  }
+  EXPECT_EQ((mesh.counters() - before).conversions, 0);
 }
 
 TEST(Submesh, ReshapingLeavesLiveTensorsAsTheyAre) {

@@ -30,6 +30,11 @@ struct HostSpec {
   std::int64_t offset = 0;
 };
 
+/// How a tensor comes to the host.
+struct HostOptions {
+  bool reduce_partial = true;  ///< put parts of a reduction together; otherwise they are an error
+};
+
 /// A tensor: what it is (spec), where its bytes are (host or a mesh buffer), and the event after
 /// which they are right. A handle: copies share the storage, which is freed with the last of them
 /// or by deallocate(). Handles may be used from many threads; the elements of one must not be
@@ -92,17 +97,29 @@ class Tensor {
   /// device's last part is cut inside the blocks of a layout.
   Tensor shard(const MeshCoord& coord) const;
 
-  /// Row-major host tensor of the global shape, following its own placements; waits for this tensor
-  /// alone. A row-major host tensor is returned as it is.
-  Tensor to_host() const;
+  /// What every device holds, as `shard` gives it, in row-major order of the coordinates.
+  std::vector<Tensor> shards() const;
+
+  /// Row-major host tensor of the global shape, following its own placements: what is replicated is
+  /// read once, shards are put together, parts are reduced in the order of their coordinates. Waits
+  /// for this tensor alone. A row-major host tensor is returned as it is. Throws invalid_argument
+  /// for a partial tensor if the options say so.
+  Tensor to_host(const HostOptions& options) const;
+  Tensor to_host() const { return to_host(HostOptions{}); }
   /// Row-major elements; waits. Throws invalid_argument for another type than T.
   template <class T>
   std::vector<T> values() const {
     const Tensor host = to_host();
     host.check_dtype(kDTypeOf<T>);
-    std::vector<T> result(static_cast<std::size_t>(shape().element_count()));
-    host.read(std::as_writable_bytes(std::span<T>(result)));
-    return result;
+    const auto count = static_cast<std::size_t>(shape().element_count());
+    if constexpr (std::is_same_v<T, bool>) {  // whose vector has bits
+      const auto* const bytes = reinterpret_cast<const bool*>(host.host_view().data);  // NOLINT
+      return std::vector<bool>(bytes, bytes + count);
+    } else {
+      std::vector<T> result(count);
+      host.read(std::as_writable_bytes(std::span<T>(result)));
+      return result;
+    }
   }
   /// The only element; throws invalid_argument if there are more or fewer, or of another type.
   template <class T>
