@@ -4,6 +4,7 @@
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
+#include "tilemesh/collectives/collectives.hpp"
 #include "tilemesh/compiler/compile.hpp"
 #include "tilemesh/compiler/program_builder.hpp"
 #include "tilemesh/device/backend.hpp"
@@ -19,6 +20,7 @@
 #include "tilemesh/runtime/model.hpp"
 #include "tilemesh/runtime/profile.hpp"
 #include "tilemesh/runtime/submit.hpp"
+#include "tilemesh/tensor/reshard.hpp"
 #include "tilemesh/tensor/tensor.hpp"
 #include "tilemesh/tensor/transfer.hpp"
 #include "tilemesh/types/mesh_range.hpp"
