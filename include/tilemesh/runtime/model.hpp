@@ -9,6 +9,7 @@
 namespace tilemesh {
 
 struct OnnxOptions;
+struct CompileOptions;
 
 using NamedTensors = std::map<std::string, Tensor>;
 
@@ -21,6 +22,9 @@ class Model {
   /// Imports and compiles an ONNX model for this mesh and this machine. Defined in builtin.
   static Model compile(const Mesh& mesh, const std::filesystem::path& onnx,
                        const OnnxOptions& options);
+  /// The same, cut over the mesh as `how` says; its mesh and target are those of `mesh`.
+  static Model compile(const Mesh& mesh, const std::filesystem::path& onnx,
+                       const OnnxOptions& options, CompileOptions how);
   static Model compile(const Mesh& mesh, const std::filesystem::path& onnx);
   explicit Model(Executable executable);
 
