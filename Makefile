@@ -1,5 +1,5 @@
 # The short commands. Each installs what is missing, works from a fresh clone, and says what it does.
-.PHONY: build test demo bench asan tsan format tidy clean deps models build-dev
+.PHONY: build test demo bench rivals asan tsan format tidy clean deps models build-dev
 
 jobs ?= $(shell nproc)
 release := build/release/bin
@@ -32,9 +32,12 @@ demo: build models
 	@$(release)/tilemesh-reading build/models/ch_PP-OCRv4_rec_infer.onnx \
 	  build/models/ch_PP-OCRv4_rec_infer.characters.txt build/demo/line.ppm --mesh 1x2
 
-bench: build models
+bench: rivals build models
 	@echo "== measuring against rivals and limits into build/bench.json"
 	@build/venv/bin/python tools/bench.py --output build/bench.json
+
+rivals:
+	@tools/install_deps.sh rivals
 
 asan: deps models
 	@echo "== building and running the tests under the address and undefined-behaviour sanitizers"

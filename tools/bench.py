@@ -9,6 +9,7 @@ object with `median_us`:
     tilemesh-bench run FILE.tmb --repeat N    a blocking run, its inputs resident
     tilemesh-bench load FILE.tmb --repeat N   load and prepare
     tilemesh-bench mesh CASE                  a case of the mesh layer: {value, reference}
+    tilemesh-bench collectives CASE           a case of the collectives: {value, reference}
 
 The group `partition` sets programs cut over two devices of one thread against onnxruntime with two
 threads, and against one device. The group `mesh` has no rival: its reference is what this machine does in the same run (memcpy by as
@@ -19,7 +20,9 @@ import argparse
 import dataclasses
 import json
 import math
+import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -203,6 +206,66 @@ def measure_mesh() -> list[Record]:
     return records
 
 
+@dataclasses.dataclass
+class CollectiveCase:
+    """All devices reduce `bytes` of floats; wanted: so many times as fast as OpenMPI."""
+    bytes: int
+    calls: int
+    wanted: float
+    tuned: bool = False
+
+
+COLLECTIVES = {
+    "all_reduce_1KiB": CollectiveCase(1 << 10, 1000, 0),  # wanted of its time, see below
+    "all_reduce_1MiB": CollectiveCase(1 << 20, 20, 8),
+    "all_reduce_64MiB": CollectiveCase(64 << 20, 2, 3, tuned=True),
+}
+# What spares OpenMPI the first touch of small pages again and again.
+TUNED = ("glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+         "glibc.malloc.trim_threshold=8589934592")
+
+
+def open_mpi(case: CollectiveCase) -> float:
+    """Microseconds of its fastest round; two ranks, each with a core."""
+    command = ["mpirun", "-n", "2", "--bind-to", "core"]
+    if os.geteuid() == 0:
+        command.append("--allow-run-as-root")
+    environment = os.environ | ({"GLIBC_TUNABLES": TUNED} if case.tuned else {})
+    output = subprocess.run([*command, str(BINARIES / "mpi-all-reduce"), str(case.bytes),
+                             str(case.calls)], check=True, capture_output=True, text=True,
+                            env=environment).stdout
+    return float(json.loads(output)["us"])
+
+
+def measure_collectives() -> list[Record]:
+    def ours_of(name: str) -> dict[str, float]:
+        command = [str(BINARIES / "tilemesh-bench"), "collectives", name]
+        return json.loads(subprocess.run(command, check=True, capture_output=True,
+                                         text=True).stdout)
+
+    records = []
+    has_rival = shutil.which("mpirun") is not None and (BINARIES / "mpi-all-reduce").is_file()
+    if not has_rival:
+        print("collectives: no OpenMPI here to compare with: install openmpi-bin and "
+              "libopenmpi-dev, and build again")
+    for name, case in COLLECTIVES.items():
+        pairs = [(ours_of(name)["value"], open_mpi(case) if has_rival else math.nan)
+                 for _ in range(3)]
+        our_us, rival_us = (min(side) for side in zip(*pairs))
+        ratio = rival_us / our_us if has_rival else None
+        if case.wanted == 0:
+            records.append(Record("collectives", name, our_us, "us",
+                                  rival_us if has_rival else None, ratio, 1.5, our_us <= 1.5))
+        elif ratio is not None:
+            records.append(Record("collectives", name, our_us, "us", rival_us, ratio, case.wanted,
+                                  ratio >= case.wanted))
+    both = [ours_of("on_64") for _ in range(3)]
+    many, few = (min(run[side] for run in both) for side in ("value", "reference"))
+    records.append(Record("collectives", "on_64_to_8", many, "us", few, many / few, 8,
+                          many <= 8 * few))
+    return records
+
+
 def measure_partition() -> list[Record]:
     """The encoder on two devices of one thread, against onnxruntime with two threads."""
     def on_mesh(case: models.Case, name: str, *options: str) -> Measure:
@@ -256,6 +319,7 @@ def main() -> int:
                         default=models.ROOT / "build" / "bench.json")
     groups: dict[str, Callable[[], list[Record]]] = {
         "mesh": measure_mesh,
+        "collectives": measure_collectives,
         "partition": measure_partition,
         "models": lambda: measure_models(wanted_mean=0.8, wanted_load=5.0),
         "small": lambda: [measure_add(wanted_us=1.4)],

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that the build, the tests and the demos need, those that are missing.
-# Quick, and asks for no rights, when all are there.
+# Quick, and asks for no rights, when all are there. With the argument "rivals" also what benchmarks
+# compare with.
 set -euo pipefail
 
 packages=(
@@ -10,6 +11,7 @@ packages=(
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev libonnx-testdata
   espeak-ng fonts-dejavu-core python3-venv clang-format clang-tidy
 )
+[ "${1:-}" = rivals ] && packages+=(libopenmpi-dev openmpi-bin)
 
 is_installed() {
   [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]

@@ -198,6 +198,8 @@ void HostExchange::plan_pull(const ExchangePart& part) {
   if (!index) {
     return;
   }
+  source_bytes_ = from.layout.bytes(from.shard_shape(), element_bytes_);
+  target_bytes_ = to.layout.bytes(to.shard_shape(), element_bytes_);
   std::size_t most = 1;
   for (const ShardPiece& piece : pieces_for(from, to, *index, exchange.members)) {
     Box box = make_box(from.shard_shape().sizes(), piece.source_begin, to.shard_shape().sizes(),

@@ -472,6 +472,15 @@ TEST(HostExchange, WhatCantBeDoneIsRefused) {
   TensorSpec whole = cut;
   whole.placements = {replicate()};
   EXPECT_EQ(code(cut, whole), ErrorCode::internal);
+  HostExchange gather(
+      ExchangePart{std::make_shared<Exchange>(Exchange{.from = cut, .to = whole}), arenas, 0},
+      arenas->memory(0));
+  std::byte* const memory = arenas->arena(0, Space::dram);
+  EXPECT_THROW(gather.work(memory, memory), Error);
+  EXPECT_THROW(gather.work(memory + 28, memory), Error);
+  EXPECT_THROW(gather.work(memory, memory + 12), Error);
+  EXPECT_NO_THROW(gather.work(memory, memory + 16));
+  EXPECT_NO_THROW(gather.work(memory + 32, memory));
   TensorSpec blocked = cut;
   blocked.layout = Layout::blocked(0, 4);
   EXPECT_EQ(code(blocked, whole), ErrorCode::unsupported);

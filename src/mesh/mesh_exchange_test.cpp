@@ -301,6 +301,65 @@ TEST_P(MeshExchangeTest, OneThatStallsFailsTheOthersByName) {
   }
 }
 
+/// The bits of the sum of odd numbers on every device, whatever their threads.
+std::vector<std::uint8_t> odd_sums(const MeshOptions& options) {
+  constexpr std::size_t kCount = 10'000;
+  const Mesh mesh = Mesh::open(options);
+  const MeshBuffer buffer = MeshBuffer::allocate(mesh, {.bytes_per_device = kCount * 4});
+  std::vector<ShardWrite> writes;
+  std::uint32_t word = 1;
+  for (int i = 0; i < mesh.device_count(); ++i) {
+    std::vector<float> values(kCount);
+    for (float& value : values) {
+      word = word * 1664525 + 1013904223;
+      value = static_cast<float>(word) / static_cast<float>(1 + word % 1000);
+    }
+    writes.push_back(
+        {.coord = mesh.shape().coord_of(i), .host = HostBytes::copy(std::span(values))});
+  }
+  mesh.queue().enqueue_write(buffer, writes);
+  const auto exchange = std::make_shared<Exchange>();
+  exchange->from = {.shape = Shape({kCount}),
+                    .placements = {partial(ReduceOp::sum), partial(ReduceOp::sum)},
+                    .mesh = mesh.shape()};
+  exchange->to = exchange->from;
+  exchange->to.placements = {replicate(), replicate()};
+  DeviceStep step;
+  step.kind = DeviceStep::Kind::exchange;
+  step.operands = {{.base = 0}, {.base = 0}};
+  std::vector<std::shared_ptr<DeviceProgram>> programs;
+  for (int i = 0; i < mesh.device_count(); ++i) {
+    step.exchange = {exchange, mesh.core().communicator(mesh.view()), i};
+    programs.push_back(mesh.device(i).prepare(std::vector{step}));
+  }
+  mesh.queue().enqueue_launch(programs, std::vector{buffer.address()}, {}, nullptr);
+  std::vector<std::uint8_t> bits(kCount * 4 * writes.size());
+  std::vector<ShardRead> reads;
+  for (int i = 0; i < mesh.device_count(); ++i) {
+    const auto part = std::span(bits).subspan(static_cast<std::size_t>(i) * kCount * 4, kCount * 4);
+    reads.push_back(
+        {.coord = mesh.shape().coord_of(i), .host = MutableHostBytes::borrow(part, nullptr)});
+  }
+  mesh.queue().enqueue_read(buffer, reads).wait();
+  return bits;
+}
+
+TEST(MeshExchange, TheSameBitsForAnyNumberOfWorkers) {
+  const auto bits = odd_sums({.shape = {2, 3}, .backend = "null"});
+  for (const int workers : {0, 1, 2, 3, 8}) {
+    for (int round = 0; round < 5; ++round) {
+      EXPECT_EQ(odd_sums({.shape = {2, 3}, .workers = workers, .dram_bytes = 1 << 20}), bits)
+          << workers << " workers";
+    }
+  }
+}
+
+TEST(MeshExchange, OptionsThatCantBeAreRefused) {
+  EXPECT_THROW(Mesh::open({.workers = -1}), Error);
+  EXPECT_THROW(Mesh::open({.threads_per_device = 2, .workers = 1}), Error);
+  EXPECT_THROW(Mesh::open({.collective_timeout = 0ns}), Error);
+}
+
 TEST_P(MeshExchangeTest, AnotherGroupThanTheQueuesDevicesIsABug) {
   const Mesh line = mesh_.reshape({mesh_.device_count()});
   const MeshBuffer buffer = floats("values");

@@ -41,8 +41,8 @@ class HostExchange {
   /// Whether members need each other's memory; the same for all of them. If so, work() is to be
   /// called between two meetings.
   bool meets() const { return meets_; }
-  /// `source` and `target` on this device; they may be the same if only a reduction takes place and
-  /// must not overlap otherwise.
+  /// `source` and `target` on this device; they may be the same if only a reduction takes place.
+  /// Throws invalid_argument if they overlap otherwise.
   void work(std::byte* source, std::byte* target);
   /// Whether finish() has something to do on any member: what members do depends on it, and they
   /// must agree.
@@ -87,6 +87,8 @@ class HostExchange {
   std::int64_t slice_begin_ = 0;  // of a flat one: bytes that this member reduces
   std::int64_t slice_bytes_ = 0;
   bool streams_ = false;
+  std::int64_t source_bytes_ = 0;  // of one that isn't flat: shards
+  std::int64_t target_bytes_ = 0;
   std::vector<Box> pulls_;
   std::vector<Box> fills_;   // while working
   std::vector<Box> finish_;  // afterwards
