@@ -249,9 +249,7 @@ class Partitioner {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       if (node.inputs[i] == kNoValue) continue;
       const auto fill = plan.needs_fill[i] ? std::optional(plan.fills[i]) : std::nullopt;
-      placed.inputs[i] =
-          in(node.inputs[i], plan.inputs[i], fill,
-             fmt::format("\"{}\" ({}) wants its input {} so", node.name, node.def->name, i), nodes);
+      placed.inputs[i] = in(node.inputs[i], plan.inputs[i], fill, why_wanted(node, plan, i), nodes);
     }
     nodes.push_back(std::move(placed));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
@@ -259,6 +257,25 @@ class Partitioner {
       set(node.outputs[o], plan.outputs[o], reason_of(node, plan, o));
       honour_annotation(node.outputs[o], nodes);
     }
+  }
+
+  // Why an input isn't taken as it lies.
+  std::string why_wanted(const GraphNode& node, const NodePlan& plan, std::size_t i) {
+    const std::string who = fmt::format("\"{}\" ({})", node.name, node.def->name);
+    for (int axis = 0; axis < placed_.mesh.axes(); ++axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      const Placement now = full(placed_.placement(node.inputs[i]))[a];
+      if (now == plan.inputs[i][a]) continue;
+      if (now.kind() == Placement::Kind::partial) {
+        return fmt::format("{} can't take its input {} as a {}", who, i, now.to_string());
+      }
+      const std::vector<int>& dims = wishes_.factors(node).inputs[i];
+      if (now.is_shard() && dims[static_cast<std::size_t>(now.dim())] == Factors::kNone) {
+        return fmt::format("{} needs all of dim {} of its input {}", who, now.dim(), i);
+      }
+      return fmt::format("{} wants its input {} as its other operands lie", who, i);
+    }
+    return fmt::format("{} mustn't see what lies beyond the shards of its input {}", who, i);
   }
 
   std::string reason_of(const GraphNode& node, const NodePlan& plan, std::size_t output) const {
