@@ -92,7 +92,8 @@ class Flattener {
     op.epilogue = node.epilogue;
     op.name = node.name;
     op.message = node.message;
-    op.implementation = node.implementation;
+    // No kernel: the devices' exchange does it.
+    op.implementation = op.op == "reshard" ? "exchange" : node.implementation;
     for (const GraphValueId id : node.inputs)
       op.inputs.push_back(use(id));
     for (const GraphValueId id : node.outputs)
