@@ -9,6 +9,8 @@
 #include "tilemesh/tensor/reshard.hpp"
 #include "tilemesh/tensor/transfer.hpp"
 
+#include "tensor/tensor_state.hpp"
+
 namespace tilemesh {
 namespace {
 
@@ -181,6 +183,25 @@ TEST_P(CollectivesTest, ManyInFlightEndInOrder) {
   for (const Tensor& result : results) {
     EXPECT_EQ(result.values<float>(), Values(7, sum()));
   }
+}
+
+TEST_P(CollectivesTest, OfWhatHasFailedFailWithTheFirstCause) {  // tt-metal#33125
+  const Tensor part = parts({100}, ReduceOp::sum);
+  const Event failed = mesh_.queue(0).enqueue_host([](int index) {
+    if (index == 0) throw Error(ErrorCode::kernel_failed, "device 0 gives up");
+  });
+  detail::set_event(*part.state(), failed);
+  const Tensor sum_of_it = all_reduce(part);
+  const Tensor further = reshard(sum_of_it, {shard(0)});
+  for (const Tensor& tensor : {sum_of_it, further}) {
+    try {
+      tensor.wait();
+      FAIL() << "went through";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr("device 0 gives up"));
+    }
+  }
+  EXPECT_EQ(all_reduce(parts({3}, ReduceOp::sum)).values<float>(), Values(3, sum()));
 }
 
 TEST_P(CollectivesTest, SayWhatIsWrongAndWhatToDo) {

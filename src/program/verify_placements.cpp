@@ -159,12 +159,30 @@ class AxisCheck {
     }
   }
 
+  // Parts go through an op as its rule allows, and only if nothing is done to its result.
   void check_passed_through() const {
-    if (factor_)
+    if (factor_) {
+      broken(fmt::format("along axis {} of the mesh it has both parts of a reduction and shards",
+                         axis_));
+    }
+    std::size_t parts = 0;
+    std::size_t given = 0;
+    for (const std::uint32_t value : op_.inputs) {
+      if (!is_there(program_, value)) continue;
+      ++given;
+      if (spec(value).placement(axis_).kind() == Kind::partial) ++parts;
+    }
+    const PartialRule rule = op_.epilogue.empty() ? get_op(op_.op).partial : PartialRule::none;
+    const bool sum = partial_->op() == ReduceOp::sum;
+    const bool passes = (rule == PartialRule::moves && parts == given) ||
+                        (rule == PartialRule::sums && sum && parts == given) ||
+                        (rule == PartialRule::scales && sum && parts == 1);
+    if (!passes) {
       broken(
-          fmt::format("along axis {} of the mesh it has both parts of a reduction "
-                      "and shards",
-                      axis_));
+          fmt::format("along axis {} of the mesh {} of its {} inputs are {}, which have to be "
+                      "reduced before this op",
+                      axis_, parts, given, partial_->to_string()));
+    }
     check_outputs(*partial_);
   }
 

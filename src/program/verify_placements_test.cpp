@@ -69,8 +69,8 @@ const std::vector<Change> kChanges = {
        p.constants[0].bytes = 192;
      },
      "op 0"},
-    {"partial_through_nonlinear_is_no_replica", [](Program& p) { p.ops[2].inputs = {2}; },
-     "but by the op's rule it is partial sum"},
+    {"parts_through_what_is_not_linear", [](Program& p) { p.ops[2].inputs = {2}; },
+     "1 of its 1 inputs are partial sum, which have to be reduced before"},
     {"replicated_from_nothing_is_no_part",
      [](Program& p) {
        spec(p, "relu").placements = {replicate(), kSum};
@@ -208,6 +208,28 @@ TEST(Placements, OfAMatmulOverTwoAxes) {
   expect_refused(matmul({kSum, rep}, {rep, rep}, {rep, rep}), "partial sum");
   expect_refused(matmul({kSum, rep}, {partial(ReduceOp::max), rep}, {kSum, rep}), "another way");
   expect_refused(matmul({kSum, rep}, {shard(1), rep}, {shard(1), rep}), "both parts");
+}
+
+TEST(Placements, OfPartsGoThroughAsTheOpsRuleSays) {
+  const MeshShape mesh{2};
+  const TensorSpec whole = lying({4, 4}, {});
+  const TensorSpec sum = lying({4, 4}, {kSum});
+  const TensorSpec max = lying({4, 4}, {partial(ReduceOp::max)});
+  const std::string refused = "reduced before";
+  EXPECT_NO_THROW(verify(one_op("add", {sum, sum}, {sum}, mesh), 0));
+  expect_refused(one_op("add", {sum, whole}, {sum}, mesh), refused);
+  expect_refused(one_op("add", {max, max}, {max}, mesh), refused);
+  EXPECT_NO_THROW(verify(one_op("mul", {whole, sum}, {sum}, mesh), 0));
+  expect_refused(one_op("mul", {sum, sum}, {sum}, mesh), refused);
+  EXPECT_NO_THROW(verify(one_op("matmul", {sum, whole}, {sum}, mesh), 0));
+  expect_refused(one_op("matmul", {sum, whole}, {whole}, mesh), "it is partial sum");
+  const Attributes order = {{"order", std::vector<std::int64_t>{1, 0}}};
+  EXPECT_NO_THROW(verify(one_op("transpose", {max}, {max}, mesh, order), 0));
+  expect_refused(one_op("exp", {sum}, {sum}, mesh), refused);
+  Program fused = one_op("add", {sum, sum}, {sum}, mesh);
+  fused.ops[0].epilogue.steps = {
+      {ScalarFn::relu, {ExpressionStep::kResult, ExpressionStep::kResult}}};
+  expect_refused(fused, refused);
 }
 
 TEST(Placements, OfAnAxisOfOneDontMatter) {

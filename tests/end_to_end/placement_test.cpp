@@ -137,6 +137,46 @@ TEST_P(Placed, EveryDeviceHoldsItsShardOfAConstantAlone) {
 INSTANTIATE_TEST_SUITE_P(Meshes, Placed, testing::Values("1x2", "3", "2x2", "1x5", "7x1", "2x2x2"),
                          [](const auto& test) { return "mesh_" + test.param; });
 
+/// y = relu(x) * 2 on rows or columns.
+Executable cut_relu(const Mesh& mesh, const Placements& placements) {
+  ProgramBuilder builder("relu");
+  const auto x = builder.input("x", {.shape = {7, 5}, .placements = placements});
+  builder.output("y", builder.mul(builder.relu(x), builder.constant(2.0F)));
+  std::vector<Graph> graphs;
+  graphs.push_back(builder.build());
+  return prepare(mesh, compile(std::move(graphs), {.mesh = mesh.shape()}).program());
+}
+
+TEST(Stitching, OtherPlacementsAndViewsAreConvertedCountedAndForbidden) {
+  const Mesh mesh = Mesh::open({.shape = {2, 2}});
+  const Mesh line = mesh.reshape({4});
+  const Mesh corner = mesh.submesh({{1, 0}, {1, 1}});
+  const Executable rows = cut_relu(mesh, {shard(0), shard(0)});
+  const Executable columns = cut_relu(mesh, {replicate(), shard(1)});
+  const Executable on_line = cut_relu(line, {shard(0)});
+  const Executable on_corner = cut_relu(corner, {replicate(), shard(1)});
+  const Tensor x = distribute(Tensor::copy(counting(35, 9), {.shape = {7, 5}}), mesh, {});
+  std::vector<float> expected = counting(35, 9);
+  for (float& value : expected) {
+    value = std::max(value, 0.0F) * 4;
+  }
+  const Tensor between = run(rows, {x})[0];
+  for (const Executable* next : {&columns, &on_corner}) {
+    const Counters before = mesh.counters();
+    const Tensor y = submit(*next, {between})[0];
+    y.wait();
+    const Counters spent = mesh.counters() - before;
+    EXPECT_EQ(y.values<float>(), expected);
+    EXPECT_EQ(spent.conversions, 1);
+    EXPECT_GT(spent.device_to_device_bytes, 0);
+    EXPECT_EQ(spent.host_to_device_bytes + spent.device_to_host_bytes, 0);
+    EXPECT_THROW(submit(*next, {between}, {.conversion = Conversion::forbid}), Error);
+  }
+  // The same parts on the same devices, which another view names otherwise.
+  EXPECT_EQ(submit(on_line, {between}, {.conversion = Conversion::forbid})[0].values<float>(),
+            expected);
+}
+
 TEST(PlacedConstants, OfEqualBytesButAnotherPlacementAreApart) {
   const Mesh mesh = Mesh::open({.shape = {2}});
   const auto program = [](const Placements& placements, const Shape& shape) {

@@ -33,6 +33,34 @@ TEST_P(Traced, StitchedProgramsReplayOnRewrittenInputs) {
   }
 }
 
+TEST_P(Traced, ReshardsAndCollectivesReplayToo) {
+  Placements cut;
+  cut.resize(2);
+  cut[1] = shard(0);
+  Placements parts;
+  parts.resize(2);
+  parts[1] = partial(ReduceOp::sum);
+  const Tensor x = distribute(programs::host({kCount}), mesh, cut);
+  const std::vector<Tensor> copies(static_cast<std::size_t>(mesh.device_count()),
+                                   programs::host({kCount}, 1));
+  const Tensor addends = from_shards(copies, mesh, parts);
+  x.wait();
+  addends.wait();
+  Tensor whole;
+  Tensor sum;
+  const MeshTrace trace = capture(mesh, [&] {
+    whole = reshard(x, {});
+    sum = all_reduce(addends);
+  });
+  for (int round = 0; round < 20; ++round) {
+    copy(programs::host({kCount}, static_cast<float>(round)), x);
+    trace.replay().wait();
+    ASSERT_EQ(whole.shard({0, 0}).values<float>(),
+              programs::iota(kCount, static_cast<float>(round)));
+    ASSERT_EQ(sum.values<float>()[1], 2.0F * static_cast<float>(mesh.device_count()));
+  }
+}
+
 TEST_P(Traced, WhatBlocksIsRefusedAndTheMeshStaysUsable) {
   slot.wait();
   for (const std::function<void()>& call : std::vector<std::function<void()>>{
