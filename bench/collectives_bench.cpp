@@ -76,7 +76,7 @@ class AllReduce {
 };
 
 double fastest(AllReduce& all_reduce) {
-  constexpr int kRounds = 60;
+  constexpr int kRounds = 150;
   double best = all_reduce.measure();
   for (int round = 0; round < kRounds; ++round) {
     best = std::min(best, all_reduce.measure());

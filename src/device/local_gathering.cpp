@@ -139,36 +139,39 @@ void LocalGathering::look_at_clock(std::chrono::steady_clock::time_point now) {
 
 /// Empty if the last of them is coming just now. Requires the lock.
 std::string LocalGathering::who_is_missing(int meeting) const {
-  const Slot* late = nullptr;
-  std::string place;
-  int others = -1;
+  constexpr std::size_t kNamed = 4;
+  std::vector<std::string> places;
+  const Slot* first = nullptr;
   const std::string* meant = nullptr;
+  std::size_t count = 0;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     const Slot& slot = slots_[i];
-    const std::string* const where = slot.where.load(std::memory_order_relaxed);
     if (slot.meeting.load(std::memory_order_relaxed) >= meeting) {
+      const std::string* const where = slot.where.load(std::memory_order_relaxed);
       meant = where != nullptr ? where : meant;
       continue;
     }
-    if (++others == 0) {
-      late = &slot;
-      place = group_->places[i];
+    first = first == nullptr ? &slot : first;
+    if (++count <= kNamed) {
+      places.push_back(group_->places[i]);
     }
   }
-  if (late == nullptr) {
+  if (count == 0) {
     return {};
   }
-  const std::string* const where = late->where.load(std::memory_order_relaxed);
-  std::string last = "it hasn't met the others in this launch";
+  const std::string* const where = first->where.load(std::memory_order_relaxed);
+  std::string last = "hasn't met the others in this launch";
   if (where != nullptr) {
-    last = fmt::format("it was last at {}", *where);
-  } else if (late->meeting.load(std::memory_order_relaxed) >= 0) {
-    last = "its program has ended";
+    last = fmt::format("was last at {}", *where);
+  } else if (first->meeting.load(std::memory_order_relaxed) >= 0) {
+    last = "has ended its program";
   }
-  const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(group_->timeout);
-  return fmt::format("device {}{} didn't come to {} within {}: {}", place,
-                     others == 0 ? "" : fmt::format(" and {} others", others),
-                     meant == nullptr ? "a collective" : *meant, milliseconds, last);
+  return fmt::format("device{} {}{} didn't come to {} within {}: {} {}", count == 1 ? "" : "s",
+                     fmt::join(places, ", "),
+                     count > kNamed ? fmt::format(" and {} others", count - kNamed) : std::string(),
+                     meant == nullptr ? "a collective" : *meant,
+                     std::chrono::duration_cast<std::chrono::milliseconds>(group_->timeout),
+                     count == 1 ? "it" : "the first", last);
 }
 
 }  // namespace tilemesh::detail

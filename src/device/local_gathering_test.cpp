@@ -95,8 +95,8 @@ TEST(LocalGathering, AStallIsNamed) {
   gathering->arrive(0, 1, kSecond);
   gathering->event(1, false).wait();
   EXPECT_EQ(failure_of(*gathering, 1),
-            "program \"p\": device (0,1) and 2 others didn't come to op 2 \"all_gather\" within "
-            "5ms: it was last at op 1 \"all_reduce\"");
+            "program \"p\": devices (0,1), (1,0), (1,1) didn't come to op 2 \"all_gather\" within "
+            "5ms: the first was last at op 1 \"all_reduce\"");
   try {
     gathering->complete(1);
   } catch (const Error& error) {
@@ -119,7 +119,17 @@ TEST(LocalGathering, OneThatNeverCameOrHasLeftIsNamedToo) {
   gathering->arrive(0, 1, kSecond);
   gathering->event(1, false).wait();
   EXPECT_EQ(failure_of(*gathering, 1),
-            "device (0,1) didn't come to op 2 \"all_gather\" within 5ms: its program has ended");
+            "device (0,1) didn't come to op 2 \"all_gather\" within 5ms: it has ended its program");
+}
+
+TEST(LocalGathering, OfManyStallsAFewAreNamed) {
+  const Group group({"a", "b", "c", "d", "e", "f", "g"}, 1ms);
+  const auto gathering = group.gather();
+  gathering->arrive(1, 0, kFirst);
+  gathering->event(0, false).wait();
+  EXPECT_EQ(failure_of(*gathering, 0),
+            "devices a, c, d, e and 2 others didn't come to op 1 \"all_reduce\" within 1ms: the "
+            "first hasn't met the others in this launch");
 }
 
 TEST(LocalGathering, NobodyIsTornOutOfWork) {

@@ -161,6 +161,60 @@ void reduce_few(const Few<Type>& few, std::int64_t count) {
   if (i < count) reduce_rest<Op>(few, i, count - i);
 }
 
+/// Two inputs and as many outputs as members have them in pairs: the whole loop without a choice.
+template <ReduceOp Op, class Type, bool kTwice, bool kStreams>
+HWY_NOINLINE void reduce_pair(const Few<Type>& few, std::int64_t count) {
+  const typename Type::D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto* const a = few.inputs[0];
+  const auto* const b = few.inputs[1];
+  auto* const x = few.outputs[0];
+  auto* const y = few.outputs[kTwice ? 1 : 0];
+  const auto half = hn::Set(d, static_cast<hn::TFromD<typename Type::D>>(0.5F));
+  const auto sum_of = [&](std::int64_t i) HWY_ATTR {
+    const auto sum = combine<Op>(d, Type::load(d, a + i), Type::load(d, b + i));
+    if constexpr (Op == ReduceOp::mean) return hn::Mul(sum, half);  // as exact as dividing by 2
+    return sum;
+  };
+  const auto write = [&](auto sum, std::int64_t i) HWY_ATTR {
+    if constexpr (kStreams) {
+      hn::Stream(sum, d, x + i);
+      if constexpr (kTwice) hn::Stream(sum, d, y + i);
+    } else {
+      Type::store(d, sum, x + i);
+      if constexpr (kTwice) Type::store(d, sum, y + i);
+    }
+  };
+  std::int64_t i = 0;
+  for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto v0 = sum_of(i);
+    const auto v1 = sum_of(i + lanes);
+    const auto v2 = sum_of(i + 2 * lanes);
+    const auto v3 = sum_of(i + 3 * lanes);
+    write(v0, i);
+    write(v1, i + lanes);
+    write(v2, i + 2 * lanes);
+    write(v3, i + 3 * lanes);
+  }
+  for (; i + lanes <= count; i += lanes) {
+    write(sum_of(i), i);
+  }
+  if (i < count) reduce_rest<Op>(few, i, count - i);
+}
+
+template <ReduceOp Op, class Type>
+void reduce_pair(const Few<Type>& few, std::int64_t count) {
+  if constexpr (std::is_same_v<typename Type::Word, hn::TFromD<typename Type::D>>) {
+    if (few.streams) {
+      few.output_count == 2 ? reduce_pair<Op, Type, true, true>(few, count)
+                            : reduce_pair<Op, Type, false, true>(few, count);
+      return;
+    }
+  }
+  few.output_count == 2 ? reduce_pair<Op, Type, true, false>(few, count)
+                        : reduce_pair<Op, Type, false, false>(few, count);
+}
+
 template <class Word>
 bool is_aligned(std::span<std::byte* const> pointers) {
   return std::ranges::all_of(pointers, [](const std::byte* pointer) {
@@ -198,7 +252,7 @@ void reduce(const Reduction& reduction) {
         }
         few.streams = at_once && reduction.streams && is_aligned<Word>(reduction.outputs);
       }
-      reduce_few<Op>(few, some);
+      count == 2 ? reduce_pair<Op>(few, some) : reduce_few<Op>(few, some);
     }
     for (std::byte* const output : reduction.outputs.subspan(direct)) {
       std::memcpy(reinterpret_cast<Word*>(output) + begin,
