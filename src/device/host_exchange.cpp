@@ -55,8 +55,7 @@ void HostExchange::work(std::byte* source, std::byte* target) {
     all_reduce(source, target);
     return;
   }
-  // Addresses are the same on all devices, and so is this.
-  if (source < target + target_bytes_ && target < source + source_bytes_) {
+  if (source_bytes_ > 0 && source < target + target_bytes_ && target < source + source_bytes_) {
     throw Error(ErrorCode::invalid_argument,
                 "a collective that moves elements has its source and target in the same memory: "
                 "give it a target of its own");

@@ -198,7 +198,10 @@ void HostExchange::plan_pull(const ExchangePart& part) {
   if (!index) {
     return;
   }
-  source_bytes_ = from.layout.bytes(from.shard_shape(), element_bytes_);
+  // A member that has no shard of the source may have anything at its address.
+  if (index_of(exchange.members.from, from.mesh, part.member)) {
+    source_bytes_ = from.layout.bytes(from.shard_shape(), element_bytes_);
+  }
   target_bytes_ = to.layout.bytes(to.shard_shape(), element_bytes_);
   std::size_t most = 1;
   for (const ShardPiece& piece : pieces_for(from, to, *index, exchange.members)) {
