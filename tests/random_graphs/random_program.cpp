@@ -232,14 +232,16 @@ class Generator {
     add("matmul", {activated, weights({middle, size()})});
   }
 
-  // Of a value with itself, as attention does.
+  // Of a value with itself, as attention does; bounded, since softmax makes much of small errors in
+  // large scores.
   void batched() {
     const std::optional<Live> x = pick(DType::f32, 2, 4);
     if (x == std::nullopt) return;
-    const Value scores = add("matmul", {x->value, x->value}, {{"transpose_b", std::int64_t{1}}})[0];
+    const Value v = add("tanh", {x->value})[0];
+    const Value scores = add("matmul", {v, v}, {{"transpose_b", std::int64_t{1}}})[0];
     const int rank = builder_.shape(scores).rank();
-    const Value weights_of = add("softmax", {scores}, {{"axis", std::int64_t{rank - 1}}})[0];
-    add("matmul", {weights_of, x->value});
+    const Value share = add("softmax", {scores}, {{"axis", std::int64_t{rank - 1}}})[0];
+    add("matmul", {share, v});
   }
 
   void convolution() {
