@@ -159,9 +159,12 @@ TEST_P(ReshardTest, AnyPlacementToAnyOther) {
   const bool large = mesh_.device_count() > 16;
   for (const Shape& shape : {Shape{}, Shape{13}, Shape{5, 3}, Shape{0, 4}, Shape{1, 1}}) {
     const int rank = large ? std::min(shape.rank(), 1) : shape.rank();
+    const bool many = mesh_.shape().axes() == 3 && rank == 2;  // then a fifth of them
+    int pair = 0;
     for (const Placements& from : ways(rank, true)) {
       const auto [tensor, whole] = make(spec(shape, from));
       for (const Placements& to : ways(rank, false)) {
+        if (many && ++pair % 5 != 0) continue;
         const Tensor moved = reshard(tensor, to);
         EXPECT_EQ(moved.spec().placements == to || moved.spec().is_replicated(), true);
         expect_lies(moved, whole);
