@@ -43,11 +43,30 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
 
 }  // namespace
 
-std::byte* HostExchange::at_member(int member, std::byte* mine) const {
-  const std::byte* const l1 = memory_.base(Space::l1);
-  const bool in_l1 = l1 != nullptr && mine >= l1 && mine < l1 + memory_.bytes(Space::l1);
+HostPeers::HostPeers(const ExchangePart& part, const HostMemory& own) : memory(own) {
+  const Communicator& group = *part.communicator;
+  TILEMESH_CHECK(part.member >= 0 && part.member < group.size(), "a member outside of its group");
+  const auto count = static_cast<std::size_t>(group.size());
+  distances.resize(count);
+  inputs.resize(count);
+  outputs.resize(count);
+  for (int member = 0; member < group.size(); ++member) {
+    for (const Space space : {Space::dram, Space::l1}) {
+      const auto* const mine = group.arena(part.member, space);
+      const auto* const theirs = group.arena(member, space);
+      if (mine != nullptr && theirs != nullptr) {
+        distances[static_cast<std::size_t>(member)][static_cast<std::size_t>(space)] =
+            theirs - mine;
+      }
+    }
+  }
+}
+
+std::byte* HostPeers::at(int member, std::byte* mine) const {
+  const std::byte* const l1 = memory.base(Space::l1);
+  const bool in_l1 = l1 != nullptr && mine >= l1 && mine < l1 + memory.bytes(Space::l1);
   const Space space = in_l1 ? Space::l1 : Space::dram;
-  return mine + distances_[static_cast<std::size_t>(member)][static_cast<std::size_t>(space)];
+  return mine + distances[static_cast<std::size_t>(member)][static_cast<std::size_t>(space)];
 }
 
 void HostExchange::work(std::byte* source, std::byte* target) {
@@ -82,23 +101,26 @@ void HostExchange::all_reduce(std::byte* source, std::byte* target) {
     copy_bytes(target + slice_begin_, source + slice_begin_, slice_bytes_);
     return;
   }
+  const std::span inputs = std::span(peers_->inputs).first(sources_.size());
+  const std::span outputs = std::span(peers_->outputs).first(sources_.size());
   for (std::size_t i = 0; i < sources_.size(); ++i) {
-    inputs_[i] = at_member(sources_[i], source) + slice_begin_;
-    outputs_[i] = at_member(sources_[i], target) + slice_begin_;
+    inputs[i] = peers_->at(sources_[i], source) + slice_begin_;
+    outputs[i] = peers_->at(sources_[i], target) + slice_begin_;
   }
-  reduce_({.inputs = inputs_,
-           .outputs = outputs_,
+  reduce_({.inputs = inputs,
+           .outputs = outputs,
            .elements = slice_bytes_ / element_bytes_,
            .streams = streams_ && source != target});
 }
 
 void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
+  const std::span inputs = std::span(peers_->inputs).first(box.source_count);
   for (std::size_t i = 0; i < box.source_count; ++i) {
-    inputs_[i] = at_member(sources_[box.first_source + i], source) + box.source_offset;
+    inputs[i] = peers_->at(sources_[box.first_source + i], source) + box.source_offset;
   }
   std::byte* const to = target + box.target_offset;
   if (box.source_count == 1) {
-    const std::byte* const from = inputs_[0];
+    const std::byte* const from = inputs[0];
     for_each_run(box.counts, box.source_strides, box.target_strides,
                  [&](std::int64_t source_at, std::int64_t target_at) {
                    copy_bytes(to + target_at, from + source_at, box.run_bytes);
@@ -108,12 +130,12 @@ void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
   std::int64_t before = 0;
   for_each_run(box.counts, box.source_strides, box.target_strides,
                [&](std::int64_t source_at, std::int64_t target_at) {
-                 for (std::size_t i = 0; i < box.source_count; ++i) {
-                   inputs_[i] += source_at - before;
+                 for (const std::byte*& input : inputs) {
+                   input += source_at - before;
                  }
                  before = source_at;
                  std::byte* const result = to + target_at;
-                 reduce_({.inputs = std::span(inputs_).first(box.source_count),
+                 reduce_({.inputs = inputs,
                           .outputs = {&result, 1},
                           .elements = box.run_bytes / element_bytes_});
                });

@@ -94,6 +94,20 @@ std::vector<int> group_of(const TensorSpec& from, const TensorSpec& to, int inde
   return group;
 }
 
+/// Whether any device's shard has elements beyond its extent.
+bool any_is_short(const TensorSpec& spec) {
+  const Shape shard = spec.shard_shape();
+  for (int i = 0; i < spec.mesh.device_count(); ++i) {
+    const Extents extents = spec.extents(spec.mesh.coord_of(i));
+    for (int dim = 0; dim < shard.rank(); ++dim) {
+      if (extents[static_cast<std::size_t>(dim)].size < shard[dim]) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 /// Whether any device needs what only another has; asked from `first` on, which mostly decides.
 bool any_needs_others(const Exchange& exchange, int first) {
   const int count = exchange.to.mesh.device_count();
@@ -114,29 +128,18 @@ bool any_needs_others(const Exchange& exchange, int first) {
 
 }  // namespace
 
-HostExchange::HostExchange(const ExchangePart& part, const HostMemory& memory, FindReduction find)
-    : memory_(memory) {
+HostExchange::HostExchange(const ExchangePart& part, std::shared_ptr<HostPeers> peers,
+                           FindReduction find)
+    : peers_(std::move(peers)) {
   TILEMESH_CHECK(part.exchange != nullptr && part.communicator != nullptr,
                  "a collective without its exchange or communicator");
   const Exchange& exchange = *part.exchange;
-  Communicator& group = *part.communicator;
-  TILEMESH_CHECK(part.member >= 0 && part.member < group.size(), "a member outside of its group");
+  const Communicator& group = *part.communicator;
   exchange.from.check();
   exchange.to.check();
   check_redistribution(exchange.from, exchange.to);
   check_members(exchange.members.from, exchange.from.mesh, group.size());
   check_members(exchange.members.to, exchange.to.mesh, group.size());
-  for (int member = 0; member < group.size(); ++member) {
-    std::array<std::ptrdiff_t, 3> distances{};
-    for (const Space space : {Space::dram, Space::l1}) {
-      const auto* const mine = group.arena(part.member, space);
-      const auto* const theirs = group.arena(member, space);
-      if (mine != nullptr && theirs != nullptr) {
-        distances[static_cast<std::size_t>(space)] = theirs - mine;
-      }
-    }
-    distances_.push_back(distances);
-  }
   element_bytes_ = size_of(exchange.to.dtype);
   neutral_ = neutral_element(exchange.fill, exchange.to.dtype);
   if (reduces(exchange.from, exchange.to)) {
@@ -155,19 +158,13 @@ void HostExchange::plan_all_reduce(const ExchangePart& part) {
   const auto index = index_of(exchange.members.to, exchange.to.mesh, part.member);
   const std::vector<int> group = group_of(exchange.from, exchange.to, index.value_or(0));
   meets_ = group.size() > 1;
-  for (int i = 0; i < exchange.to.mesh.device_count() && !any_finishes_; ++i) {
-    std::vector<Box> finish;
-    plan_fill(exchange.to, i, finish);
-    any_finishes_ = !finish.empty();
-  }
+  any_finishes_ = any_is_short(exchange.to);
   if (!index) {
     return;
   }
   for (const int member : group) {
     sources_.push_back(number_of(exchange.members.from, member));
   }
-  inputs_.resize(group.size());
-  outputs_.resize(group.size());
   const auto count = static_cast<std::int64_t>(group.size());
   const auto own = std::ranges::find(group, *index) - group.begin();
   const std::int64_t bytes = exchange.to.layout.bytes(exchange.to.shard_shape(), element_bytes_);
@@ -203,7 +200,6 @@ void HostExchange::plan_pull(const ExchangePart& part) {
     source_bytes_ = from.layout.bytes(from.shard_shape(), element_bytes_);
   }
   target_bytes_ = to.layout.bytes(to.shard_shape(), element_bytes_);
-  std::size_t most = 1;
   for (const ShardPiece& piece : pieces_for(from, to, *index, exchange.members)) {
     Box box = make_box(from.shard_shape().sizes(), piece.source_begin, to.shard_shape().sizes(),
                        piece.target_begin, piece.sizes, element_bytes_);
@@ -212,10 +208,8 @@ void HostExchange::plan_pull(const ExchangePart& part) {
     for (const int source : piece.sources) {
       sources_.push_back(number_of(exchange.members.from, source));
     }
-    most = std::max(most, piece.sources.size());
     pulls_.push_back(box);
   }
-  inputs_.resize(most);
   plan_fill(to, *index, fills_);
 }
 

@@ -175,9 +175,11 @@ class Model {
     fill_sources();
     std::vector<std::unique_ptr<HostExchange>> parts;
     for (int i = 0; i < arenas_->size(); ++i) {
-      parts.push_back(
-          std::make_unique<HostExchange>(ExchangePart{exchange_, arenas_, i}, arenas_->memory(i)));
+      const ExchangePart part{exchange_, arenas_, i};
+      parts.push_back(std::make_unique<HostExchange>(
+          part, std::make_shared<detail::HostPeers>(part, arenas_->memory(i))));
       EXPECT_EQ(parts.back()->meets(), parts.front()->meets());
+      EXPECT_EQ(parts.back()->has_finish(), parts.front()->has_finish());
     }
     const auto at = [&](int member, std::int64_t offset) {
       return arenas_->arena(member, exchange_->from.space) + offset;
@@ -462,7 +464,8 @@ TEST(HostExchange, WhatCantBeDoneIsRefused) {
     const auto exchange =
         std::make_shared<Exchange>(Exchange{.from = from, .to = to, .members = std::move(members)});
     try {
-      HostExchange(ExchangePart{exchange, arenas, 0}, arenas->memory(0));
+      const ExchangePart part{exchange, arenas, 0};
+      HostExchange(part, std::make_shared<detail::HostPeers>(part, arenas->memory(0)));
     } catch (const Error& error) {
       return error.code();
     }
@@ -472,9 +475,9 @@ TEST(HostExchange, WhatCantBeDoneIsRefused) {
   TensorSpec whole = cut;
   whole.placements = {replicate()};
   EXPECT_EQ(code(cut, whole), ErrorCode::internal);
-  HostExchange gather(
-      ExchangePart{std::make_shared<Exchange>(Exchange{.from = cut, .to = whole}), arenas, 0},
-      arenas->memory(0));
+  const ExchangePart part{std::make_shared<Exchange>(Exchange{.from = cut, .to = whole}), arenas,
+                          0};
+  HostExchange gather(part, std::make_shared<detail::HostPeers>(part, arenas->memory(0)));
   std::byte* const memory = arenas->arena(0, Space::dram);
   EXPECT_THROW(gather.work(memory, memory), Error);
   EXPECT_THROW(gather.work(memory + 28, memory), Error);

@@ -47,7 +47,13 @@ void ProgramExchanges::add(const DeviceStep& step, const HostMemory& memory, Fin
                            Entry& entry) {
   TILEMESH_CHECK(step.operands.size() == 2, "a collective has a source and a target");
   const ExchangePart& part = step.exchange;
-  entry.exchange = std::make_unique<HostExchange>(part, memory, find);
+  TILEMESH_CHECK(part.exchange != nullptr && part.communicator != nullptr,
+                 "a collective without its exchange or communicator");
+  if (peers_ == nullptr || part.communicator != seen_.communicator || part.member != seen_.member) {
+    peers_ = std::make_shared<HostPeers>(part, memory);
+    seen_ = {part.communicator, part.member};
+  }
+  entry.exchange = std::make_unique<HostExchange>(part, peers_, find);
   entry.name = step.name;
   if (!entry.exchange->meets()) {
     return;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -29,13 +30,26 @@ ReduceFunction plain_reduction(ReduceOp op, DType dtype);
 /// The element that changes nothing in a reduction, in the first bytes.
 std::array<std::byte, 8> neutral_element(ReduceOp op, DType dtype);
 
+/// Where a member finds the others of its group, and room for pointers; shared by the exchanges of
+/// a program, so that they stay in a cache together.
+struct HostPeers {
+  HostPeers(const ExchangePart& part, const HostMemory& own);
+  /// What lies at `member` where `mine` lies here.
+  std::byte* at(int member, std::byte* mine) const;
+
+  HostMemory memory;
+  std::vector<std::array<std::ptrdiff_t, 3>> distances;  ///< of the members' arenas, by space
+  std::vector<const std::byte*> inputs;                  ///< as many as there are members
+  std::vector<std::byte*> outputs;
+};
+
 /// One member's part of an exchange among devices whose memory the host addresses: all is decided
 /// when it is made; run, it allocates nothing.
 class HostExchange {
  public:
   /// Throws unsupported for layouts that can't be exchanged so, invalid_argument for specs or
   /// members that don't fit each other.
-  HostExchange(const ExchangePart& part, const HostMemory& memory,
+  HostExchange(const ExchangePart& part, std::shared_ptr<HostPeers> peers,
                FindReduction find = plain_reduction);
 
   /// Whether members need each other's memory; the same for all of them. If so, work() is to be
@@ -73,10 +87,8 @@ class HostExchange {
   void all_reduce(std::byte* source, std::byte* target);
   void pull(const Box& box, std::byte* source, std::byte* target);
   void fill(const Box& box, std::byte* target) const;
-  std::byte* at_member(int member, std::byte* mine) const;
 
-  HostMemory memory_;
-  std::vector<std::array<std::ptrdiff_t, 3>> distances_;  // of members' arenas from mine, by space
+  std::shared_ptr<HostPeers> peers_;
   bool meets_ = false;
   bool flat_ = false;  // only a reduction: elements keep their places
   std::int64_t element_bytes_ = 1;
@@ -93,8 +105,6 @@ class HostExchange {
   std::vector<Box> fills_;   // while working
   std::vector<Box> finish_;  // afterwards
   bool any_finishes_ = false;
-  std::vector<const std::byte*> inputs_;
-  std::vector<std::byte*> outputs_;
 };
 
 }  // namespace tilemesh::detail

@@ -46,6 +46,8 @@ class ProgramExchanges {
   bool met(std::chrono::nanoseconds spin) const;
 
   std::vector<Entry> entries_;  // by step; none without exchanges
+  std::shared_ptr<HostPeers> peers_;
+  Membership seen_;  // whose peers they are
   Membership membership_;
   bool meets_ = false;
 
