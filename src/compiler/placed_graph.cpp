@@ -1,19 +1,8 @@
 #include "compiler/placed_graph.hpp"
 
+#include "tilemesh/program/localise.hpp"
+
 namespace tilemesh {
-namespace {
-
-// Attributes that state an output's whole shape become the shard's.
-void localise(OpCall& call) {
-  const std::string_view op = call.def->name;
-  const std::string_view name = op == "resize" ? "sizes" : "shape";
-  if ((op == "reshape" || op == "expand" || op == "resize") && call.attributes.has(name)) {
-    const Shape& shape = call.outputs[0].shape;
-    call.attributes.set(name, std::vector<std::int64_t>(shape.begin(), shape.end()));
-  }
-}
-
-}  // namespace
 
 GraphValueId PlacedGraph::add_value(std::string name, OperandType type, GraphValueId like) {
   const GraphValueId id = graph.add_value(std::move(name), std::move(type));

@@ -1,6 +1,7 @@
 #include "tilemesh/program/program.hpp"
 
 #include "tilemesh/base/error.hpp"
+#include "tilemesh/program/localise.hpp"
 
 namespace tilemesh {
 namespace {
@@ -16,19 +17,6 @@ OperandType operand_type(const Program& program, std::uint32_t value) {
   type.shape = spec.shard_shape();
   type.layout = spec.layout;
   return type;
-}
-
-/// Attributes that state the output's whole shape speak of the global tensor; a shard's call has
-/// the shard's.
-void localise(OpCall& call) {
-  for (const std::string_view name : {"shape", "sizes"}) {
-    const bool states_shape = call.def->name == "reshape" || call.def->name == "expand" ||
-                              (call.def->name == "resize" && name == "sizes");
-    if (states_shape && call.attributes.has(name) && !call.outputs.empty()) {
-      const Shape& shape = call.outputs[0].shape;
-      call.attributes.set(name, std::vector<std::int64_t>(shape.begin(), shape.end()));
-    }
-  }
 }
 
 }  // namespace

@@ -304,7 +304,9 @@ class Chooser {
     for (const OperandType& output : call_.outputs)
       bytes += static_cast<double>(output.bytes());
     const std::string_view op = call_.def->name;
-    if (op == "matmul" || op == "conv" || op == "conv_transpose" || op == "einsum") {
+    const bool multiplies =
+        op == "matmul" || op == "conv" || op == "conv_transpose" || op == "einsum";
+    if (multiplies && call_.inputs.size() > 1) {
       const Shape& weights = call_.inputs[1].shape;
       const auto results = static_cast<double>(call_.outputs[0].shape.element_count());
       const auto each = static_cast<double>(std::max<std::int64_t>(

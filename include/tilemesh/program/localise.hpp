@@ -1,0 +1,11 @@
+#pragma once
+
+#include "tilemesh/ops/op.hpp"
+
+namespace tilemesh {
+
+/// Attributes that speak of global shapes speak of the operands' own shapes afterwards: the shape
+/// that a reshape, an expand or a resize states, and the ends of dims that a slice keeps whole.
+void localise(OpCall& call);
+
+}  // namespace tilemesh
