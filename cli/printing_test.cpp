@@ -51,6 +51,12 @@ TEST(Table, CutsTheWidestColumnToAHundred) {
   }
 }
 
+TEST(Table, ARowIsOneLineWhateverItsCellsHold) {
+  Table table({"a", "b"});
+  table.add({"one\ntwo", "\n"});
+  EXPECT_EQ(table.to_string(), "  a           b\n  one\\x0atwo  \\x0a\n");
+}
+
 TEST(TargetJson, IsReadAsItWasPrinted) {
   TargetInfo target;
   target.processor = "some \"processor\"";
