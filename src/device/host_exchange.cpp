@@ -41,6 +41,32 @@ void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
   }
 }
 
+/// Copies of one size, which the compiler knows.
+template <std::size_t Bytes>
+void copy_runs(const Dims& counts, const Dims& source_strides, const Dims& target_strides,
+               std::byte* to, const std::byte* from) {
+  for_each_run(counts, source_strides, target_strides,
+               [&](std::int64_t source_at, std::int64_t target_at) {
+                 std::memcpy(to + target_at, from + source_at, Bytes);
+               });
+}
+
+using CopyRuns = void (*)(const Dims& counts, const Dims& source_strides,
+                          const Dims& target_strides, std::byte* to, const std::byte* from);
+
+/// For runs that are shorter than a call takes; null for others.
+CopyRuns find_copy_runs(std::int64_t bytes) {
+  switch (bytes) {
+    case 1: return copy_runs<1>;
+    case 2: return copy_runs<2>;
+    case 4: return copy_runs<4>;
+    case 8: return copy_runs<8>;
+    case 16: return copy_runs<16>;
+    case 32: return copy_runs<32>;
+    default: return nullptr;
+  }
+}
+
 }  // namespace
 
 HostPeers::HostPeers(const ExchangePart& part, const HostMemory& own) : memory(own) {
@@ -121,6 +147,10 @@ void HostExchange::pull(const Box& box, std::byte* source, std::byte* target) {
   std::byte* const to = target + box.target_offset;
   if (box.source_count == 1) {
     const std::byte* const from = inputs[0];
+    if (const CopyRuns copy = find_copy_runs(box.run_bytes)) {
+      copy(box.counts, box.source_strides, box.target_strides, to, from);
+      return;
+    }
     for_each_run(box.counts, box.source_strides, box.target_strides,
                  [&](std::int64_t source_at, std::int64_t target_at) {
                    copy_bytes(to + target_at, from + source_at, box.run_bytes);
