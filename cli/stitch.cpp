@@ -77,40 +77,67 @@ std::string refusal_of(const StitchEnd& from, const StitchEnd& to) {
   return {};
 }
 
+void add_step(Stitch& stitch, const std::string& step, std::int64_t bytes) {
+  stitch.steps.push_back(fmt::format("{}; {} bytes written on all devices", step, bytes));
+  stitch.bytes_written += bytes;
+}
+
+/// What becomes of a tensor on the devices that has to lie otherwise: reshards move it in rows.
+TensorSpec add_reshard(Stitch& stitch, TensorSpec now) {
+  const TensorSpec& wanted = stitch.to.spec;
+  if (movement_between(now, wanted) == Movement::none) {  // they differ on axes of one device
+    return now;
+  }
+  const int devices = wanted.mesh.device_count();
+  const ReshardPlan plan = plan_reshard(now, wanted);
+  stitch.bytes_received = plan.bytes();
+  if (!now.layout.is_rows()) {
+    const std::string layout = layout_text(now);
+    now.layout = Layout::rows();
+    add_step(stitch, fmt::format("convert, layout {} -> {}", layout, layout_text(now)),
+             now.bytes_per_device() * devices);
+  }
+  for (const ReshardStep& step : plan.steps) {
+    now = step.to;
+    now.layout = Layout::rows();
+    add_step(stitch, step.to_string(), now.bytes_per_device() * devices);
+  }
+  if (now.layout == wanted.layout) {
+    now.space = wanted.space;  // the last step writes it where it is wanted
+  }
+  return now;
+}
+
+std::string_view space_verb(Space from, Space to) {
+  if (from == to) {
+    return "convert";
+  }
+  return from == Space::host ? "upload" : to == Space::host ? "download" : "move";
+}
+
 /// The copies between two specs of the same shape, dtype and mesh: to the placements that are
 /// wanted first, then into layout and space.
 void add_steps(Stitch& stitch) {
-  const int devices = stitch.to.spec.mesh.device_count();
   TensorSpec now = stitch.from.spec;
   const TensorSpec& wanted = stitch.to.spec;
-  const bool host_before = now.space == Space::host;
-  if (!host_before && wanted.space != Space::host) {
-    const ReshardPlan plan = plan_reshard(now, wanted);
-    for (const ReshardStep& step : plan.steps) {
-      stitch.steps.push_back(step.to_string());
-      stitch.bytes_written += step.to.bytes_per_device() * devices;
-      now = step.to;
-    }
-    stitch.bytes_received = plan.bytes();
+  const bool host = now.space == Space::host || wanted.space == Space::host;
+  if (!host) {
+    now = add_reshard(stitch, now);
   }
   const bool relayout = !(now.layout == wanted.layout);
   if (!relayout && now.space == wanted.space) {
     return;
   }
-  const std::int64_t bytes = wanted.space == Space::host
-                                 ? wanted.shape.element_count() * size_of(wanted.dtype)
-                                 : wanted.bytes_per_device() * devices;
-  std::string step =
-      now.space == wanted.space ? "convert"
-      : host_before             ? "upload"
-      : wanted.space == Space::host
-          ? "download"
-          : fmt::format("move {} -> {}", to_string(now.space), to_string(wanted.space));
+  std::string step(space_verb(now.space, wanted.space));
+  if (now.space != wanted.space) {
+    step += fmt::format(" {} -> {}", to_string(now.space), to_string(wanted.space));
+  }
   if (relayout) {
     step += fmt::format(", layout {} -> {}", layout_text(now), layout_text(wanted));
   }
-  stitch.steps.push_back(fmt::format("{}: {} bytes written on all devices", step, bytes));
-  stitch.bytes_written += bytes;
+  add_step(stitch, step,
+           wanted.space == Space::host ? wanted.shape.element_count() * size_of(wanted.dtype)
+                                       : wanted.bytes_per_device() * wanted.mesh.device_count());
 }
 
 std::string count_text(std::size_t count) {
