@@ -34,6 +34,7 @@ TEST(Samples, Version1Point0IsRead) {
   EXPECT_EQ(program->outputs[0].alias, -1);
   EXPECT_EQ(program->outputs[1].alias, 2);
   EXPECT_EQ(program->values[3].spec.layout, Layout::blocked(1, 16));
+  EXPECT_EQ(program->values[5].reason, "");  // a field of 1.1
   EXPECT_EQ(program->values[5].storage, (Storage{Storage::Kind::workspace, 0, 64}));
   EXPECT_EQ(program->values[6].spec.space, Space::l1);
   EXPECT_EQ(program->constants[1].hash, 8U);
@@ -70,6 +71,8 @@ TEST(Samples, Version1Point1HasReshardsAndCutConstants) {
             "f32[6,8] on mesh 1x2 (replicate, shard 0), rows, dram");
   EXPECT_EQ(program->values[2].spec.to_string(),
             "f32[4,8] on mesh 1x2 (replicate, partial sum), rows, dram");
+  EXPECT_EQ(program->values[1].reason, "as \"x\" is cut");
+  EXPECT_EQ(program->values[2].reason, "");
   ASSERT_EQ(program->constants.size(), 1U);
   EXPECT_EQ(program->constants[0].bytes, 192U);
   EXPECT_EQ(program.constant(0)[95], std::byte{95});
