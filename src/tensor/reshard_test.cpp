@@ -376,6 +376,30 @@ TEST(Reshard, ReadsAndReducesToTheSameBits) {
   }
 }
 
+TEST(Reshard, ReshapingKeepsPlacementsWhereElementsStay) {  // tt-metal#52331
+  const Mesh mesh = Mesh::open({.shape = {2, 2}});
+  const Tensor whole = numbered({5, 6}, DType::f32);
+  const Tensor x = distribute(whole, mesh, {shard(0), replicate()});
+  const Counters before = mesh.counters();
+  for (const Shape& shape : {Shape{5, 2, 3}, Shape{5, 1, 6}, Shape{5, 6, 1}}) {
+    const Tensor view = reshape(x, shape);
+    EXPECT_EQ(view.spec().placements, (Placements{shard(0), replicate()}));
+    EXPECT_EQ(view.buffer()->address(), x.buffer()->address());
+    EXPECT_EQ(view.shard({1, 1}).shape()[0], 2);
+  }
+  EXPECT_EQ((mesh.counters() - before).conversions, 0);
+  for (const Shape& shape : {Shape{30}, Shape{6, 5}, Shape{1, 5, 6}}) {
+    const Tensor copied = reshape(x, shape);
+    EXPECT_TRUE(copied.spec().is_replicated());
+    EXPECT_EQ(bytes_of(copied.shard({1, 0})), bytes_of(whole));
+  }
+  EXPECT_EQ((mesh.counters() - before).host_to_device_bytes, 0);
+  const Tensor parts = from_shards(std::vector(4, numbered({6}, DType::i32)), mesh, {kSum, kSum});
+  const Tensor split_parts = reshape(parts, {2, 3});
+  EXPECT_EQ(split_parts.spec().placements, (Placements{kSum, kSum}));
+  EXPECT_EQ(bytes_of(split_parts), bytes_of(parts));
+}
+
 TEST(Reshard, PlansCanBeReadBeforeTheyRun) {
   const Mesh mesh = Mesh::open({.shape = {1, 2}});
   const Tensor part =

@@ -125,13 +125,13 @@ Tensor reshape(const Tensor& tensor, const Shape& shape) {
   if (is_view) {
     return detail::make_view(spec, {owner, detail::mesh_of_view(state)}, state.label);
   }
-  const Tensor copied = reshape(tensor.to_host(), shape);
   if (tensor.on_host()) {
-    return copied;
+    return reshape(tensor.to_host(), shape);
   }
-  spec.layout = Layout::rows();
-  spec.placements = {};
-  return to_spec(copied, tensor.mesh(), spec, state.label);
+  TensorSpec whole = state.spec;
+  whole.layout = Layout::rows();
+  whole.placements = {};
+  return reshape(to_spec(tensor, tensor.mesh(), whole, state.label), shape);
 }
 
 Tensor to_device(const Tensor& tensor, const Mesh& mesh, const TensorSpec& spec,
