@@ -1,6 +1,6 @@
 #include "collectives.hpp"
 
-#include <algorithm>
+#include <sstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +9,7 @@
 #include "tilemesh/types/redistribution.hpp"
 
 #include "table.hpp"
+#include "terminal.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -70,14 +71,24 @@ std::string collectives_text(const Program& program) {
   if (all.empty()) {
     return {};
   }
-  Table table({"#", "reshard", "axes", "bytes a device", "value", "why"});
+  Table table({"#", "reshard", "axes", "bytes a device", "value"});
   for (const Collective& one : all) {
     table.add({fmt::format("{}", one.op), one.movement, fmt::format("{}", fmt::join(one.axes, ",")),
-               fmt::format("{}", one.bytes), one.value, one.reason});
+               fmt::format("{}", one.bytes), one.value});
+  }
+  // Reasons are too long for a column.
+  std::istringstream lines(table.to_string());
+  std::string text;
+  std::string line;
+  for (std::size_t row = 0; std::getline(lines, line); ++row) {
+    text += line + "\n";
+    if (row > 0 && !all[row - 1].reason.empty()) {
+      text += fmt::format("      {}\n", printable_line(all[row - 1].reason));
+    }
   }
   const Sum sum = sum_of(all);
   const std::size_t local = all.size() - sum.between_devices;
-  return fmt::format("{}  {} between devices, {} bytes received by a device{}\n", table.to_string(),
+  return fmt::format("{}  {} between devices, {} bytes received by a device{}\n", text,
                      count_text(sum.between_devices, "movement"), sum.bytes,
                      local == 0 ? "" : fmt::format("; {} on each device alone", local));
 }

@@ -345,8 +345,8 @@ void check_explained(const Binary& binary, const Options& options) {
     names.insert(names.end(), own.begin(), own.end());
   }
   throw Error(ErrorCode::not_found,
-              fmt::format("\"{}\" has no value \"{}\"{}: --values lists them; values inside a "
-                          "fused op are none any more",
+              fmt::format("\"{}\" has no value \"{}\"{} (--values lists all; what is inside a "
+                          "fused op is none any more)",
                           options.binary, options.explain, did_you_mean(options.explain, names)));
 }
 

@@ -60,10 +60,7 @@ Table::Table(std::vector<std::string> header) {
 void Table::add(std::vector<std::string> cells) {
   TILEMESH_CHECK(cells.size() == rows_.front().size(), "a row of a table has the wrong length");
   for (std::string& cell : cells) {
-    cell = printable(cell);
-    for (std::size_t at = cell.find('\n'); at != std::string::npos; at = cell.find('\n', at)) {
-      cell.replace(at, 1, "\\x0a");  // a row is one line
-    }
+    cell = printable_line(cell);
   }
   rows_.push_back(std::move(cells));
 }

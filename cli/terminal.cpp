@@ -36,6 +36,14 @@ std::string printable(std::string_view text) {
   return result;
 }
 
+std::string printable_line(std::string_view text) {
+  std::string result = printable(text);
+  for (std::size_t at = result.find('\n'); at != std::string::npos; at = result.find('\n', at)) {
+    result.replace(at, 1, "\\x0a");
+  }
+  return result;
+}
+
 void print_error(std::string_view message) {
   const std::string text = printable(message);
   std::fflush(stdout);

@@ -9,6 +9,9 @@ namespace tilemesh::cli {
 /// `text` with control characters written as \xNN: names in files must not steer the terminal.
 std::string printable(std::string_view text);
 
+/// The same with ends of lines written so too.
+std::string printable_line(std::string_view text);
+
 /// "tilemesh: error: ..." to stderr, in colour on a terminal.
 void print_error(std::string_view message);
 

@@ -165,20 +165,26 @@ std::vector<std::string> value_names(const Program& program) {
   return names;
 }
 
+// Names stand on lines of their own: they are what other options take, so nothing may be cut off.
 std::string values_text(const Program& program) {
-  Table table({"value", "type", "placement", "layout", "where", "bytes a device"});
+  Table table({"type", "placement", "layout", "where", "bytes a device"});
   for (const ProgramValue& value : program.values) {
-    table.add({value.name, type_text(value.spec), placement_text(value.spec),
-               layout_text(value.spec), std::string(storage_text(value.storage.kind)),
+    table.add({type_text(value.spec), placement_text(value.spec), layout_text(value.spec),
+               std::string(storage_text(value.storage.kind)),
                fmt::format("{}", value.spec.bytes_per_device())});
   }
-  std::istringstream lines(table.to_string());
+  std::istringstream lines(table.to_string(6));
   std::string line;
-  std::string text;
+  std::string text = "  value\n";
   for (std::size_t row = 0; std::getline(lines, line); ++row) {
-    text += line + "\n";
-    if (row > 0 && !program.values[row - 1].reason.empty()) {
-      text += "      " + printable(program.values[row - 1].reason) + "\n";
+    if (row == 0) {
+      text += line + "\n      why\n";
+      continue;
+    }
+    const ProgramValue& value = program.values[row - 1];
+    text += fmt::format("  {}\n{}\n", printable_line(value.name), line);
+    if (!value.reason.empty()) {
+      text += fmt::format("      {}\n", printable_line(value.reason));
     }
   }
   return text;

@@ -16,7 +16,7 @@ std::vector<std::uint32_t> values_named(const Program& program, const std::strin
 /// The names that values_named knows.
 std::vector<std::string> value_names(const Program& program);
 
-/// Every value with type, placement, layout, and below it why it lies so.
+/// Every value by its full name, with type, placement, layout, and why it lies so.
 std::string values_text(const Program& program);
 /// What a value is, why it lies so, what makes it and what reads it, in sentences.
 std::string explain_text(const Program& program, std::uint32_t value);
