@@ -63,7 +63,13 @@ void ProgramBuilder::output(std::string name, Value value, const OutputOptions& 
     alias = static_cast<int>(input - graph_.inputs.begin());
     space = input->space;
   }
-  graph_.outputs.push_back({std::move(name), value.id, alias, space, {}});
+  graph_.outputs.push_back({std::move(name), value.id, alias, space, options.placements});
+}
+
+ProgramBuilder::Value ProgramBuilder::reshard(Value x, const Placements& placements) {
+  const Value result = op("reshard", {x})[0];
+  graph_[result.id].placements = placements;
+  return result;
 }
 
 ProgramBuilder::Value ProgramBuilder::constant_bytes(DType dtype, const Shape& shape,

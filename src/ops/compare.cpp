@@ -102,7 +102,8 @@ constexpr OpDef kOps[] = {
     {.name = "convert",
      .infer = infer_convert,
      .factors = broadcast_factors,
-     .reference = run_cast},
+     .reference = run_cast,
+     .partial = PartialRule::moves},
 };
 
 }  // namespace

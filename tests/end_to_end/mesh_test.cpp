@@ -87,6 +87,20 @@ TEST(Meshes, CollectivesInARowWithEmptyShards) {
   EXPECT_NEAR(outputs[1].values<float>()[23], 0.98168F, 1e-4F);
 }
 
+TEST(Meshes, AProgramMayLeavePartsForACollective) {
+  const Mesh mesh = Mesh::open({.shape = {1, 2}});
+  ProgramBuilder builder("columns");
+  const auto x = builder.input("x", {.shape = {2, 4}, .placements = {replicate(), shard(1)}});
+  const auto w = builder.input("w", {.shape = {4, 3}}, InputKind::parameter);
+  builder.output("y", builder.matmul(x, w), {.placements = {replicate(), partial(ReduceOp::sum)}});
+  const Executable columns = prepare(mesh, compile({builder.build()}, {.mesh = {1, 2}}).program());
+  const Tensor part = submit(columns, {programs::host({2, 4}), programs::host({4, 3})})[0];
+  EXPECT_EQ(part.spec().placement(1), partial(ReduceOp::sum));
+  const std::vector<float> wanted{42, 48, 54, 114, 136, 158};
+  EXPECT_EQ(all_reduce(part, {.axis = 1}).values<float>(), wanted);
+  EXPECT_EQ(part.values<float>(), wanted);
+}
+
 TEST(Meshes, TwoMeshesInOneProcess) {
   const Mesh a = Mesh::open();
   const Mesh b = Mesh::open({.shape = {1, 2}});

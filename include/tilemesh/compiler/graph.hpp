@@ -38,8 +38,9 @@ struct GraphValue {
   std::string name;
   OperandType type;
   std::shared_ptr<const ConstantData> constant;  ///< null: not a constant
-  Placements placements = {};                    ///< once partitioned; empty: replicated
-  std::string reason = {};                       ///< why it lies so
+  /// Once partitioned; empty: replicated. Before, only of what a `reshard` makes: what it wants.
+  Placements placements = {};
+  std::string reason = {};  ///< why it lies so
 };
 
 struct GraphBlock;

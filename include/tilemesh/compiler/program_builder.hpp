@@ -18,8 +18,11 @@ class ProgramBuilder {
     GraphValueId id = kNoValue;
   };
   struct OutputOptions {
-    Value alias;  ///< the input whose storage it takes over
+    Value alias = {};  ///< the input whose storage it takes over
     Space space = Space::dram;
+    /// One per mesh axis, `partial` for parts that are left to be reduced; empty: the compiler
+    /// decides.
+    Placements placements = {};
   };
 
   explicit ProgramBuilder(std::string name);
@@ -56,6 +59,9 @@ class ProgramBuilder {
   Value transpose(Value x, std::vector<std::int64_t> order);
   Value reshape(Value x, const Shape& shape);
   Value softmax(Value x, int axis);
+  /// The same tensor in these placements, one per axis of the mesh that the program is compiled
+  /// for: a collective where it lies otherwise, nothing on one device.
+  Value reshard(Value x, const Placements& placements);
   Value conv(Value x, Value weights, Value bias, Attributes attributes);
   const Shape& shape(Value value) const;
 

@@ -29,6 +29,7 @@ class WishMaker {
       say("input", input.name, input.value, input.placements);
     for (const ShardRule& rule : said_.rules)
       say(rule);
+    say_reshards(graph_.body);
     for (const GraphOutput& output : graph_.outputs)
       say("output", output.name, output.value, output.placements);
     wishes_.spread();
@@ -37,6 +38,17 @@ class WishMaker {
   }
 
  private:
+  void say_reshards(const GraphBlock& block) {
+    for (const GraphNode& node : block.nodes) {
+      if (node.kind == GraphNode::Kind::branch) {
+        say_reshards(*node.then_block);
+        say_reshards(*node.else_block);
+      } else if (node.def != nullptr && node.def->name == "reshard") {
+        say("reshard", node.name, node.outputs[0], graph_[node.outputs[0]].placements);
+      }
+    }
+  }
+
   void say(std::string_view what, const std::string& name, GraphValueId id,
            const Placements& placements) {
     if (placements.empty()) return;

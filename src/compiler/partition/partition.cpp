@@ -114,7 +114,12 @@ class Partitioner {
 
   void place_inputs() {
     for (GraphInput& input : graph().inputs) {
-      set(input.value, wished(input.value), why(input.value));
+      Placements placements = wished(input.value);
+      for (std::size_t axis = 0; axis < input.placements.size(); ++axis) {
+        const Placement& said = input.placements[axis];
+        if (said.kind() == Placement::Kind::partial) placements[axis] = said;
+      }
+      set(input.value, placements, why(input.value));
       input.placements = placed_.placement(input.value);
     }
   }
@@ -143,6 +148,10 @@ class Partitioner {
   }
 
   void place_call(const GraphNode& node, std::vector<GraphNode>& nodes) {
+    if (node.def->name == "reshard") {
+      place_reshard(node, nodes);
+      return;
+    }
     const NodePlan plan = partition::choose(node, context_);
     GraphNode placed = node;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -156,6 +165,21 @@ class Partitioner {
       set(node.outputs[o], plan.outputs[o], reason_of(node, plan, o));
       honour_annotation(node.outputs[o], nodes);
     }
+  }
+
+  // One that the program asks for.
+  void place_reshard(const GraphNode& node, std::vector<GraphNode>& nodes) {
+    const GraphValueId target = node.outputs[0];
+    const std::string reason = fmt::format("\"{}\" asks for it", node.name);
+    const GraphValueId source =
+        in(node.inputs[0], full(before_[target].placements), std::nullopt, reason, nodes);
+    set(target, full(before_[target].placements), reason);
+    GraphNode same;
+    same.def = &get_op("identity");
+    same.name = node.name;
+    same.inputs = {source};
+    same.outputs = {target};
+    nodes.push_back(std::move(same));
   }
 
   // Why an input isn't taken as it lies.
@@ -372,6 +396,19 @@ class Partitioner {
   Scope constants_;
 };
 
+// On one device there is nothing to move.
+void drop_reshards(Graph& graph, GraphBlock& block) {
+  for (GraphNode& node : block.nodes) {
+    if (node.kind == GraphNode::Kind::branch) {
+      drop_reshards(graph, *node.then_block);
+      drop_reshards(graph, *node.else_block);
+    } else if (node.def != nullptr && node.def->name == "reshard") {
+      node.def = &get_op("identity");
+      graph[node.outputs[0]].placements.clear();
+    }
+  }
+}
+
 }  // namespace
 
 PlacedGraph partition_graph(Graph graph, const MeshShape& mesh, const ShardWishes& wishes) {
@@ -382,6 +419,7 @@ PlacedGraph partition_graph(Graph graph, const MeshShape& mesh, const ShardWishe
       input.placements.clear();
     for (GraphOutput& output : placed.graph.outputs)
       output.placements.clear();
+    drop_reshards(placed.graph, placed.graph.body);
     return placed;
   }
   return Partitioner(std::move(graph), mesh, wishes).run();

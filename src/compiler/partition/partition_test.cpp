@@ -231,6 +231,30 @@ TEST_F(Partition, WhatIsSaidOfAValueHoldsForIt) {
   EXPECT_NE(first.reason.find("--shard re:mid.*=1@1"), std::string::npos) << first.reason;
 }
 
+TEST_F(Partition, AProgramMayAskForCollectives) {
+  const Value x = input("x", {4, 6}, 1);
+  const Value sum = builder_.matmul(x, constant({6, 8}));
+  const Value scattered = builder_.reshard(sum, {replicate(), shard(0)});
+  const Value whole =
+      builder_.reshard(builder_.op("tanh", {scattered})[0], {replicate(), replicate()});
+  builder_.output("out", builder_.reshard(whole, {replicate(), shard(1)}));
+  graph_ = builder_.build();
+  EXPECT_EQ(Partitioned(graph_, {1, 2}).movements(), "reduce_scatter all_gather slice");
+  EXPECT_EQ(Partitioned(graph_, {1, 1}).movements(), "");
+  expect_same_on({1, 2});
+  expect_same_on({1, 3});
+}
+
+TEST_F(Partition, PartsMayGoInAndOut) {
+  const Placements parts{replicate(), partial(ReduceOp::sum)};
+  const Value x = builder_.input("x", {.shape = {4, 6}, .placements = parts});
+  builder_.output("parts", builder_.transpose(x, {1, 0}), {.placements = parts});
+  const Partitioned cut(builder_.build(), {1, 2});
+  EXPECT_EQ(cut.placed.graph.inputs[0].placements, parts);
+  EXPECT_EQ(cut.placed.graph.outputs[0].placements, parts);
+  EXPECT_EQ(cut.movements(), "");
+}
+
 TEST_F(Partition, ConflictsAreSettledByBytes) {
   // The small operand is moved, not the large one.
   const Value small = input("small", {1, 8}, 1);
