@@ -28,9 +28,10 @@ void check_placement(const TensorSpec& spec, int axis) {
   }
   if (placement.kind() == Placement::Kind::partial && placement.op() == ReduceOp::mean &&
       !is_float(spec.dtype)) {
-    refuse(fmt::format("mesh axis {} is partial by mean, but the elements are {}: the mean of "
-                       "integers is none; use sum",
-                       axis, tilemesh::to_string(spec.dtype)));
+    refuse(
+        fmt::format("mesh axis {} is partial by mean, but the elements are {}: the mean of "
+                    "integers is none; use sum",
+                    axis, tilemesh::to_string(spec.dtype)));
   }
 }
 

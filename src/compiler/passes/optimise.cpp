@@ -50,7 +50,9 @@ void check_after(std::string_view pass, const Graph& graph, const LowerContext& 
 
 void simplify(Graph& graph, const LowerContext& context) {
   own_blocks(graph.body);
-  const auto check = [&](std::string_view pass) { check_after(pass, graph, context); };
+  const auto check = [&](std::string_view pass) {
+    check_after(pass, graph, context);
+  };
   check("import");
   passes::remove_dead_code(graph);
   // A pass can make work for one before it; what they do shrinks the graph, so few rounds are
