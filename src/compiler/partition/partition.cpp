@@ -248,7 +248,8 @@ class Partitioner {
     move(made, id, std::nullopt, why(id), nodes);
   }
 
-  GraphValueId add_value(GraphValueId like, const Placements& placements) {
+  // By value: what is given may lie in the list that grows.
+  GraphValueId add_value(GraphValueId like, Placements placements) {  // NOLINT
     const GraphValueId id = graph().add_value(graph()[like].name, graph()[like].type);
     graph()[id].placements = is_whole(placements) ? Placements() : placements;
     uses_.resize(graph().values.size());

@@ -66,17 +66,21 @@ void copy_runs(std::int64_t bytes, const std::byte* from, std::int64_t from_stri
   }
 }
 
+/// Elements may be several of the tensor's, and are then not aligned to their own size.
 template <class T>
 void copy_elements(const std::byte* from, std::int64_t from_stride, std::byte* to,
                    std::int64_t to_stride, std::int64_t count) {
-  const T* source = reinterpret_cast<const T*>(from);
-  T* target = reinterpret_cast<T*>(to);
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(T));
   if (from_stride == 0 && to_stride == 1) {
-    std::fill_n(target, count, *source);
+    T value;
+    std::memcpy(&value, from, sizeof(T));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(to + i * kBytes, &value, sizeof(T));
+    }
     return;
   }
   for (std::int64_t i = 0; i < count; ++i) {
-    target[i * to_stride] = source[i * from_stride];
+    std::memcpy(to + i * to_stride * kBytes, from + i * from_stride * kBytes, sizeof(T));
   }
 }
 
