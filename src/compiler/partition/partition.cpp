@@ -159,11 +159,12 @@ class Partitioner {
       const auto fill = plan.needs_fill[i] ? std::optional(plan.fills[i]) : std::nullopt;
       placed.inputs[i] = in(node.inputs[i], plan.inputs[i], fill, why_wanted(node, plan, i), nodes);
     }
+    const std::size_t maker = nodes.size();
     nodes.push_back(std::move(placed));
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
       if (node.outputs[o] == kNoValue) continue;
       set(node.outputs[o], plan.outputs[o], reason_of(node, plan, o));
-      honour_annotation(node.outputs[o], nodes);
+      honour_annotation(node.outputs[o], maker, nodes);
     }
   }
 
@@ -225,7 +226,7 @@ class Partitioner {
   }
 
   // What was said of this very value holds for it from here on, whatever made it.
-  void honour_annotation(GraphValueId id, std::vector<GraphNode>& nodes) {
+  void honour_annotation(GraphValueId id, std::size_t maker, std::vector<GraphNode>& nodes) {
     Placements wanted = full(placed_.placement(id));
     bool differs = false;
     for (int axis = 0; axis < placed_.mesh.axes(); ++axis) {
@@ -237,10 +238,10 @@ class Partitioner {
       differs = true;
     }
     if (!differs) return;
-    // Readers of `id` find the new version; the node itself makes a value of its own.
+    // Readers of `id` find the new version; its maker makes a value of its own.
     const GraphValueId made = add_value(id, placed_.placement(id));
     graph()[made].reason = graph()[id].reason;
-    for (GraphValueId& output : nodes.back().outputs) {
+    for (GraphValueId& output : nodes[maker].outputs) {
       if (output == id) output = made;
     }
     uses_[at(made)] = 1;
@@ -356,11 +357,13 @@ class Partitioner {
       scopes_.pop_back();
       placed.*side = std::move(inner);
     }
+    const std::size_t maker = nodes.size();
     nodes.push_back(std::move(placed));
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
       set(node.outputs[i], results[i].value_or(full({})),
           fmt::format("as the sides of \"{}\" give it", node.name));
+      honour_annotation(node.outputs[i], maker, nodes);
     }
   }
 

@@ -231,6 +231,28 @@ TEST_F(Partition, WhatIsSaidOfAValueHoldsForIt) {
   EXPECT_NE(first.reason.find("--shard re:mid.*=1@1"), std::string::npos) << first.reason;
 }
 
+TEST_F(Partition, WhatIsSaidOfEveryOutputHolds) {
+  const Value x = input("x", {4, 6});
+  const auto parts = builder_.op(
+      "split", {x}, {{"axis", std::int64_t{1}}, {"sizes", std::vector<std::int64_t>{2, 4}}}, 2);
+  builder_.output("left", builder_.relu(parts[0]));
+  builder_.output("right", builder_.relu(parts[1]));
+  graph_ = builder_.build();
+  graph_[parts[0].id].name = "a";
+  graph_[parts[1].id].name = "b";
+  const ShardWishes said{{{"a", 1, 1}, {"b", 1, 1}}, {}};
+  const Partitioned cut(graph_, {1, 2}, said);
+  cut.placed.graph.check();
+  EXPECT_EQ(cut.movements(), "slice slice");
+  for (const GraphOutput& output : cut.placed.graph.outputs)
+    EXPECT_EQ(output.placements, (Placements{replicate(), shard(1)})) << output.name;
+  const testing::Values inputs = testing::random_inputs(graph_, 5);
+  const auto wanted = interpret(graph_, inputs);
+  const auto got = testing::lower_and_execute(graph_, reference_target(), inputs, {1, 2}, said);
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_EQ(testing::difference(got[i], wanted[i], 1e-5), "");
+}
+
 TEST_F(Partition, AProgramMayAskForCollectives) {
   const Value x = input("x", {4, 6}, 1);
   const Value sum = builder_.matmul(x, constant({6, 8}));
