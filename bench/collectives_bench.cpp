@@ -12,6 +12,8 @@
 #include <tilemesh/device/local_communicator.hpp>
 #include <tilemesh/tilemesh.hpp>
 
+#include "cases.hpp"
+
 namespace bench {
 namespace {
 
@@ -19,12 +21,6 @@ namespace tm = tilemesh;
 using Clock = std::chrono::steady_clock;
 using tm::literals::operator""_KiB;
 using tm::literals::operator""_MiB;
-
-/// Microseconds, or a ratio's two sides.
-struct Result {
-  double value = 0;
-  double reference = 0;
-};
 
 /// A program of `count` all_reduces in place of `bytes` of floats on every device, one after the
 /// other.
@@ -96,11 +92,6 @@ Result on_64() {
   return {fastest(many), fastest(few)};
 }
 
-struct Case {
-  std::string_view name;
-  Result (*run)();
-};
-
 constexpr std::array kCases = {
     Case{"all_reduce_1KiB",
          [] {
@@ -120,16 +111,7 @@ constexpr std::array kCases = {
 }  // namespace
 
 bool run_collectives_case(std::string_view name) {
-  for (const Case& c : kCases) {
-    if (name.empty()) {
-      std::printf("%.*s\n", static_cast<int>(c.name.size()), c.name.data());
-    } else if (name == c.name) {
-      const Result result = c.run();
-      std::printf("{\"value\": %.4f, \"reference\": %.4f}\n", result.value, result.reference);
-      return true;
-    }
-  }
-  return name.empty();
+  return run_case(kCases, name);
 }
 
 }  // namespace bench

@@ -17,6 +17,8 @@
 #include <tilemesh/memory/lockstep_allocator.hpp>
 #include <tilemesh/tilemesh.hpp>
 
+#include "cases.hpp"
+
 namespace bench {
 namespace {
 
@@ -26,12 +28,6 @@ using tm::literals::operator""_MiB;
 
 constexpr int kRounds = 11;
 constexpr std::int64_t kTransferBytes = 64_MiB;
-
-/// What was measured, and what it is held against; 0 for nothing.
-struct Result {
-  double value = 0;
-  double reference = 0;
-};
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -287,11 +283,6 @@ Result replay_100(const tm::Mesh& mesh) {
                   [&] { return microseconds(commands); });
 }
 
-struct Case {
-  std::string_view name;
-  Result (*run)();
-};
-
 constexpr std::array kCases = {
     Case{"allocate_and_free", allocate_and_free},
     Case{"allocate_on_256", allocate_on_256},
@@ -316,16 +307,7 @@ constexpr std::array kCases = {
 }  // namespace
 
 bool run_mesh_case(std::string_view name) {
-  for (const Case& c : kCases) {
-    if (name.empty()) {
-      std::printf("%.*s\n", static_cast<int>(c.name.size()), c.name.data());
-    } else if (name == c.name) {
-      const Result result = c.run();
-      std::printf("{\"value\": %.4f, \"reference\": %.4f}\n", result.value, result.reference);
-      return true;
-    }
-  }
-  return name.empty();
+  return run_case(kCases, name);
 }
 
 }  // namespace bench
