@@ -10,9 +10,9 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import bench  # noqa: E402
 import check_node_tests  # noqa: E402
-import count_tests  # noqa: E402
 import models  # noqa: E402
 import oracle  # noqa: E402
+import test_results  # noqa: E402
 
 
 class Difference(unittest.TestCase):
@@ -45,12 +45,28 @@ class Difference(unittest.TestCase):
         self.assertIn("float64", self.wrong(want.astype(np.float64), want))
 
 
-class Counting(unittest.TestCase):
+class TestResults(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name) / "ctest.xml"
+
     def test_skipped_counts_as_neither(self) -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "ctest.xml"
-            path.write_text('<testsuite tests="9" failures="2" skipped="3" disabled="1"/>')
-            self.assertEqual(count_tests.count(str(path)), (3, 2))
+        self.path.write_text('<testsuite tests="9" failures="2" skipped="3" disabled="1"/>')
+        self.assertEqual(test_results.counts(str(self.path)), (3, 2))
+
+    def test_failures_are_named_with_their_last_lines(self) -> None:
+        lines = "\n".join(f"line {i}" for i in range(50))
+        self.path.write_text(
+            '<testsuite tests="3" failures="2">'
+            '<testcase name="good" status="run"><system-out>fine</system-out></testcase>'
+            '<testcase name="silent" status="fail" time="1.5"><failure/></testcase>'
+            f'<testcase name="bad" status="fail" time="0.2"><system-out>{lines}</system-out>'
+            "</testcase></testsuite>")
+        silent, bad = test_results.failures(str(self.path))
+        self.assertEqual(silent, ("silent after 1.5 s", ""))
+        self.assertEqual(bad[0], "bad after 0.2 s")
+        self.assertEqual(bad[1].splitlines(), [f"line {i}" for i in range(10, 50)])
 
 
 class NodeTests(unittest.TestCase):
