@@ -24,6 +24,15 @@ struct WorkList::State {
   RingQueue<std::shared_ptr<Work>> works;
   std::mutex sleep_mutex;
   std::condition_variable wake;
+
+  /// Wakes a worker if there is more work than workers that will look for it.
+  void wake_if_wanted() {
+    // A worker says that it sleeps before it looks for the last time.
+    if (sleeping.load() > 0 && size.load() > awake.load()) {
+      const std::lock_guard guard(sleep_mutex);
+      wake.notify_one();
+    }
+  }
 };
 
 WorkList::WorkList() : state_(std::make_unique<State>()) {}
@@ -50,11 +59,7 @@ void WorkList::schedule(std::shared_ptr<Work> work) {
     state.works.push_back(std::move(work));
     state.size.fetch_add(1);
   }
-  // A worker says that it sleeps before it looks for the last time.
-  if (state.sleeping.load() > 0 && state.size.load() > state.awake.load()) {
-    const std::lock_guard lock(state.sleep_mutex);
-    state.wake.notify_one();
-  }
+  state.wake_if_wanted();
 }
 
 std::shared_ptr<Work> WorkList::next(std::chrono::nanoseconds spin) {
@@ -69,6 +74,7 @@ std::shared_ptr<Work> WorkList::next(std::chrono::nanoseconds spin) {
     if (state.size.load(std::memory_order_relaxed) > 0) {
       if (auto work = pop()) {
         state.awake.fetch_sub(1);
+        state.wake_if_wanted();  // who listed some since pop() took this one to be looking
         return work;
       }
     }

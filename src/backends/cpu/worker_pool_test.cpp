@@ -2,10 +2,12 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include <gtest/gtest.h>
 
 #include "tilemesh/device/event.hpp"
+#include "tilemesh/device/spin_wait.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 #include "backends/cpu/machine.hpp"
@@ -69,6 +71,33 @@ TEST(WorkerPool, WakesSleepersWithAndWithoutSpinning) {
       pool.list()->schedule(std::make_shared<Task>([&] { ran.complete({}); }));
       ran.event().wait();
     }
+  }
+}
+
+TEST(WorkerPool, WorkListedWhileAnotherIsTakenWakesASleeper) {
+  const WorkerPool pool({.workers = 2});
+  for (int i = 0; i < 20'000; ++i) {
+    const EventSource first;
+    const EventSource second;
+    std::atomic<bool> go = false;
+    pool.list()->schedule(std::make_shared<Task>([&] {
+      while (!go.load()) {
+        std::this_thread::yield();
+      }
+      first.complete({});
+    }));
+    for (int pause = 0; pause < i % 200; ++pause) {
+      detail::relax();
+    }
+    pool.list()->schedule(std::make_shared<Task>([&] {
+      go.store(true);
+      second.complete({});
+    }));
+    const bool woken = second.event().wait_for(std::chrono::seconds(20));
+    go.store(true);
+    first.event().wait();
+    second.event().wait();
+    ASSERT_TRUE(woken) << "round " << i;
   }
 }
 
