@@ -58,7 +58,7 @@ class DeviceQueue {
   virtual ~DeviceQueue() = default;
 
   virtual void enqueue(Command command) = 0;
-  /// True if nothing is pending or running.
+  /// True if nothing is pending or running, and the events of all commands are complete.
   virtual bool idle() const = 0;
   /// If the device is idle and the calling thread may act for it: runs the program here and now and
   /// returns true (its failure is thrown). Otherwise, and if the program has a membership, does

@@ -20,8 +20,7 @@ void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   std::unique_lock lock(lock_);
   if (!closed_status_.ok()) {
     lock.unlock();
-    const Status cause = detail::give_up(command, closed_status_);
-    let_go(*lane, std::move(command)).complete(cause);
+    drop(*lane, std::move(command), closed_status_);
     return;
   }
   lane->commands.push_back(std::move(command));
@@ -122,8 +121,7 @@ void Strand::close(const Status& status) {
     }
   }
   for (auto& [lane, command] : dropped) {
-    const Status cause = detail::give_up(command, status);
-    let_go(*lane, std::move(command)).complete(cause);
+    drop(*lane, std::move(command), status);
   }
 }
 
@@ -152,8 +150,8 @@ std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock
 /// Carries out at most `limit` commands, then lets the strand go; returns how many. Requires that
 /// the caller has begun.
 int Strand::run_some(int limit) {
-  std::unique_lock lock(lock_);
   for (int count = 1;; ++count) {
+    std::unique_lock lock(lock_);
     const std::shared_ptr<Lane> lane = next_lane(lock);
     if (lane == nullptr) {
       lock.unlock();
@@ -163,35 +161,40 @@ int Strand::run_some(int limit) {
     Command command = lane->commands.pop_front();
     lock.unlock();
     std::optional<Event> awaited;
-    std::optional<EventSource> done;
     Status status = outcome(command, awaited);
     if (awaited && put_back(*lane, command)) {
       set_aside(lane, *awaited);
-    } else {
-      if (awaited) {
-        status = detail::give_up(command, closed_status_);
+      if (count == limit) {
+        release();
+        return count;
       }
-      done = let_go(*lane, std::move(command));
+      continue;
     }
-    lock.lock();
-    if (done) {
-      lane->active = !lane->commands.empty();
-      if (lane->active) {
-        make_ready(lane);
-      }
+    if (awaited) {
+      status = detail::give_up(command, closed_status_);
     }
-    const bool last = count == limit || ready_.empty();
-    lock.unlock();
+    const EventSource done = let_go(std::move(command));
+    const bool last = count == limit || (ready_count_.load() == 0 && lane->unfinished.load() == 1);
     if (last) {
       release();  // first, so that who sees the event complete finds the device idle
     }
-    if (done) {
-      done->complete(status);
-    }
+    done.complete(status);
+    lane->unfinished.fetch_sub(1);
+    go_on_after(lane);
     if (last) {
+      schedule_if_ready();
       return count;
     }
-    lock.lock();
+  }
+}
+
+/// The lane's command has ended and its event is complete: only now may the next begin, so that the
+/// events of a lane complete in order.
+void Strand::go_on_after(const std::shared_ptr<Lane>& lane) {
+  const std::lock_guard guard(lock_);
+  lane->active = !lane->commands.empty();
+  if (lane->active) {
+    make_ready(lane);
   }
 }
 
@@ -226,11 +229,17 @@ Status Strand::outcome(Command& command, std::optional<Event>& awaited) {
 }
 
 /// The command is over, but for its event.
-EventSource Strand::let_go(Lane& lane, Command command) {
+EventSource Strand::let_go(Command command) {
   EventSource done = detail::release(std::move(command));
-  lane.unfinished.fetch_sub(1);
   unfinished_.fetch_sub(1);
   return done;
+}
+
+/// Ends a command that won't be carried out.
+void Strand::drop(Lane& lane, Command command, const Status& status) {
+  const Status cause = detail::give_up(command, status);
+  let_go(std::move(command)).complete(cause);
+  lane.unfinished.fetch_sub(1);
 }
 
 }  // namespace tilemesh::cpu

@@ -18,7 +18,7 @@ namespace tilemesh::cpu {
 struct Lane {
   RingQueue<Command> commands;      // the first may be set aside in the midst of it
   bool active = false;              // ready, being carried out, or waiting for an event
-  std::atomic<int> unfinished = 0;  // falls before a command's `done` completes
+  std::atomic<int> unfinished = 0;  // falls once a command's `done` is complete
 };
 
 /// The commands of one device: one at a time, in order within a lane, the lanes in turn. A lane
@@ -65,7 +65,9 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   std::shared_ptr<Lane> next_lane(std::unique_lock<detail::SpinLock>& lock);
   Status outcome(Command& command, std::optional<Event>& awaited);
   bool put_back(Lane& lane, Command& command);
-  EventSource let_go(Lane& lane, Command command);
+  EventSource let_go(Command command);
+  void drop(Lane& lane, Command command, const Status& status);
+  void go_on_after(const std::shared_ptr<Lane>& lane);
   void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   void make_ready(const std::shared_ptr<Lane>& lane);
   void schedule_if_ready();
@@ -77,7 +79,7 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   std::atomic<bool> polled_ = false;  // the own worker looks at ready_count_ by itself
   std::atomic<bool> closed_ = false;
   alignas(kCacheLine) std::atomic<State> state_ = State::idle;
-  std::atomic<int> unfinished_ = 0;  // commands of all lanes
+  std::atomic<int> unfinished_ = 0;  // commands of all lanes; falls before `done` completes
   detail::SpinLock lock_;            // of all below, and of the lanes
   Status closed_status_;             // failed once closed
   RingQueue<std::shared_ptr<Lane>> ready_;

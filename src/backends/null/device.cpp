@@ -137,8 +137,8 @@ void DeviceState::carry_on(std::unique_lock<std::mutex>& lock) {
       continue;
     }
     const EventSource done = detail::release(std::move(command));
-    lane->unfinished.fetch_sub(1);
     done.complete(status);
+    lane->unfinished.fetch_sub(1);
     lock.lock();
     lane->active = !lane->commands.empty();
     if (lane->active) {

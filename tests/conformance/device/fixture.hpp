@@ -6,6 +6,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -89,6 +90,13 @@ class DeviceConformance : public testing::TestWithParam<Variant> {
     return {.row_bytes = bytes, .rows = 1, .host_pitch_bytes = bytes, .device_pitch_bytes = bytes};
   }
 };
+
+/// A queue is idle soon after its last event is complete, not at once.
+inline void wait_until_idle(const DeviceQueue& queue) {
+  while (!queue.idle()) {
+    std::this_thread::yield();
+  }
+}
 
 /// The error of an event that must have failed.
 inline Error error_of(const Event& event) {

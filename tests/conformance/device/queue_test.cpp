@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -54,7 +56,7 @@ TEST_P(QueueConformance, AQueueWaitsForAfterWhileOthersGoOn) {
   gate.complete({});
   behind.wait();
   EXPECT_TRUE(ran);
-  EXPECT_TRUE(waiting->idle());
+  wait_until_idle(*waiting);
 }
 
 TEST_P(QueueConformance, AFailureIsNamedAndTheQueueGoesOn) {
@@ -97,8 +99,32 @@ TEST_P(QueueConformance, ACommandLetsGoBeforeItsEventCompletes) {
     queue->enqueue(std::move(command));
     done.wait();
     EXPECT_TRUE(watch.expired());
-    EXPECT_TRUE(queue->idle());
   }
+  wait_until_idle(*queue);
+}
+
+TEST_P(QueueConformance, EventsCompleteInOrderAndBeforeTheQueueIsIdle) {
+  const auto queue = device().create_queue();
+  const auto other = device().create_queue();  // so that who carries out commands changes
+  std::atomic<int> wrong = 0;
+  std::array<Event, 4> events;
+  for (int i = 0; i < 2000; ++i) {
+    for (std::size_t j = 0; j < events.size(); ++j) {
+      events[j] = enqueue_host(*queue, [] {});
+      enqueue_host(*other, [] {});
+      if (j > 0) {
+        events[j].then(
+            [&wrong, before = events[j - 1]](const Status&) { wrong += before.ready() ? 0 : 1; });
+      }
+    }
+    if (i % 2 == 0) {
+      events.back().wait();
+      wrong += std::ranges::all_of(events, &Event::ready) ? 0 : 1;
+    }
+    wait_until_idle(*queue);
+    wrong += std::ranges::all_of(events, &Event::ready) ? 0 : 1;
+  }
+  EXPECT_EQ(wrong.load(), 0);
 }
 
 TEST_P(QueueConformance, AWaitInsideACommandThrowsInsteadOfHanging) {
