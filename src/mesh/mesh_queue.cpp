@@ -181,9 +181,10 @@ Event MeshQueue::enqueue_host(std::function<void(int)> function, EnqueueOptions 
     throw Error(ErrorCode::invalid_argument, "enqueue_host without a function");
   }
   const auto shared = std::make_shared<const std::function<void(int)>>(std::move(function));
-  return enqueue_all(options, nullptr, [&](std::size_t i) {
-    return HostCommand{[shared, index = static_cast<int>(i)] {
-      (*shared)(index);
+  return enqueue_all(options, shared, [call = shared.get()](std::size_t i) {
+    // The command keeps it alive; so small a function object takes no memory of its own.
+    return HostCommand{[call, index = static_cast<int>(i)] {
+      (*call)(index);
     }};
   });
 }

@@ -127,12 +127,12 @@ class MeshQueue {
   bool try_run_inline(std::span<const std::shared_ptr<DeviceProgram>> programs,
                       std::span<const DeviceAddress> bases);
 
-  /// Completes when all that was enqueued so far has ended and its events are complete (failures of
-  /// it don't fail the record).
+  /// Completes when all that was enqueued so far has ended, its events are complete and what was
+  /// given to their then() has run (failures of it don't fail the record).
   Event record();
   /// Later commands wait for the event; its failure doesn't fail them.
   void wait_for(const Event& event);
-  /// True if all that was enqueued has ended and its events are complete.
+  /// True if all that was enqueued has ended, as for record().
   bool idle() const;
   /// How many commands but marks were ever enqueued on queues of this number, by all views.
   std::uint64_t work_count() const;

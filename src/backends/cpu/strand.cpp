@@ -150,8 +150,8 @@ std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock
 /// Carries out at most `limit` commands, then lets the strand go; returns how many. Requires that
 /// the caller has begun.
 int Strand::run_some(int limit) {
+  std::unique_lock lock(lock_);
   for (int count = 1;; ++count) {
-    std::unique_lock lock(lock_);
     const std::shared_ptr<Lane> lane = next_lane(lock);
     if (lane == nullptr) {
       lock.unlock();
@@ -159,42 +159,38 @@ int Strand::run_some(int limit) {
       return count - 1;
     }
     Command command = lane->commands.pop_front();
+    const bool last = count == limit || (lane->commands.empty() && ready_.empty());
     lock.unlock();
     std::optional<Event> awaited;
+    std::optional<EventSource> done;
     Status status = outcome(command, awaited);
     if (awaited && put_back(*lane, command)) {
       set_aside(lane, *awaited);
-      if (count == limit) {
-        release();
-        return count;
+    } else {
+      if (awaited) {
+        status = detail::give_up(command, closed_status_);
       }
-      continue;
+      done = let_go(std::move(command));
     }
-    if (awaited) {
-      status = detail::give_up(command, closed_status_);
-    }
-    const EventSource done = let_go(std::move(command));
-    const bool last = count == limit || (ready_count_.load() == 0 && lane->unfinished.load() == 1);
     if (last) {
       release();  // first, so that who sees the event complete finds the device idle
     }
-    done.complete(status);
-    lane->unfinished.fetch_sub(1);
-    go_on_after(lane);
+    if (done) {
+      done->complete(status);
+      lane->unfinished.fetch_sub(1);
+    }
+    lock.lock();
+    if (done) {  // only now may the next begin, so that the events of a lane complete in order
+      lane->active = !lane->commands.empty();
+      if (lane->active) {
+        make_ready(lane);
+      }
+    }
     if (last) {
+      lock.unlock();
       schedule_if_ready();
       return count;
     }
-  }
-}
-
-/// The lane's command has ended and its event is complete: only now may the next begin, so that the
-/// events of a lane complete in order.
-void Strand::go_on_after(const std::shared_ptr<Lane>& lane) {
-  const std::lock_guard guard(lock_);
-  lane->active = !lane->commands.empty();
-  if (lane->active) {
-    make_ready(lane);
   }
 }
 

@@ -67,7 +67,6 @@ class Strand : public Work, public std::enable_shared_from_this<Strand> {
   bool put_back(Lane& lane, Command& command);
   EventSource let_go(Command command);
   void drop(Lane& lane, Command command, const Status& status);
-  void go_on_after(const std::shared_ptr<Lane>& lane);
   void set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited);
   void make_ready(const std::shared_ptr<Lane>& lane);
   void schedule_if_ready();
