@@ -7,7 +7,7 @@ text := Tilemesh reads 2026 lines
 # Under the thread sanitizer: what has threads of its own. Kernels aren't among it, since the
 # synchronisation of OpenMP's teams is invisible to it.
 thread_parts := ^(device|mesh|runtime|collectives|backends/cpu|backends/null)/
-thread_tests := ^(device|mesh|runtime|collectives|backends/null)/|^backends/cpu/(Arena|Scratch|CpuDevice|CpuBackend|RingQueue|WorkerPool|OmpThreads|CoreLease)\.
+thread_tests := ^(device|mesh|runtime|collectives|backends/null)/|^backends/cpu/(Arena|Scratch|CpuDevice|CpuBackend|WorkerPool|OmpThreads|CoreLease)\.
 
 build: deps
 	@echo "== building a release into $(release)"

@@ -43,14 +43,31 @@ Status failure_of(const Command& command, const std::exception_ptr& exception,
   return failure_of(command.work, command.label, exception, place);
 }
 
-void carry_out_list(const ListCommand& command, std::string_view place,
-                    const std::function<void(const CommandWork&)>& one) {
-  for (const CommandList::Entry& entry : command.list->entries) {
-    try {
-      one(entry.work);
-    } catch (...) {
-      throw failure_of(entry.work, entry.label, std::current_exception(), place);
+void carry_out(const CommandWork& work, const HostMemory& memory, std::string_view place,
+               const std::function<void(const CommandWork&)>& entry) {
+  if (const auto* write = std::get_if<WriteCommand>(&work)) {
+    memory.write(*write);
+  } else if (const auto* read = std::get_if<ReadCommand>(&work)) {
+    memory.read(*read);
+  } else if (const auto* fill = std::get_if<FillCommand>(&work)) {
+    memory.fill(*fill);
+  } else if (const auto* copy = std::get_if<CopyCommand>(&work)) {
+    memory.copy(*copy);
+  } else if (const auto* host = std::get_if<HostCommand>(&work)) {
+    host->function();
+  } else if (const auto* kernel = std::get_if<KernelCommand>(&work)) {
+    memory.run(*kernel);
+  } else if (const auto* list = std::get_if<ListCommand>(&work)) {
+    for (const CommandList::Entry& each : list->list->entries) {
+      try {
+        entry(each.work);
+      } catch (...) {
+        throw failure_of(each.work, each.label, std::current_exception(), place);
+      }
     }
+  } else {
+    TILEMESH_CHECK(std::holds_alternative<MarkCommand>(work),
+                   "a launch is for the backend to carry out");
   }
 }
 

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tilemesh/device/command.hpp"
+#include "tilemesh/device/host_memory.hpp"
 
 /// What every backend does around a command, whatever the command is.
 namespace tilemesh::detail {
@@ -18,10 +19,10 @@ Status failed_dependency(const Command& command);
 /// place before the text.
 Status failure_of(const Command& command, const std::exception_ptr& exception,
                   std::string_view place);
-/// Carries out a list, each entry by `one`; what the first that fails throws is thrown as
-/// failure_of makes it.
-void carry_out_list(const ListCommand& command, std::string_view place,
-                    const std::function<void(const CommandWork&)>& one);
+/// Carries out any work but a launch where the host can address the device's memory: the entries of
+/// a list by `entry`, and what the first that fails throws is thrown as failure_of makes it.
+void carry_out(const CommandWork& work, const HostMemory& memory, std::string_view place,
+               const std::function<void(const CommandWork&)>& entry);
 /// To be called for a command that fails, is skipped or dropped: tells the other members of its
 /// launch. Returns with what it fails: the first cause among the members.
 Status give_up(const Command& command, const Status& status);

@@ -80,7 +80,7 @@ void give_own_threads(const Machine& machine, std::vector<Plan>& plans) {
                                                        .name = core.info.name,
                                                        .processors = core.processors,
                                                        .threads_per_worker = core.info.threads});
-    core.strand = {.workers = plans[i].pool->list(), .shares_workers = false};
+    core.workers = plans[i].pool->list();
   }
 }
 
@@ -89,7 +89,8 @@ void share_workers(int workers, std::vector<Plan>& plans) {
       WorkerPoolOptions{.workers = workers, .name = "cpu", .spin = std::chrono::milliseconds(1)});
   for (Plan& plan : plans) {
     plan.pool = pool;
-    plan.core.strand = {.workers = pool->list(), .shares_workers = true};
+    plan.core.workers = pool->list();
+    plan.core.shares_workers = true;
   }
 }
 

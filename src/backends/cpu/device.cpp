@@ -14,7 +14,7 @@
 namespace tilemesh::cpu {
 
 DeviceCore::DeviceCore(Options options)
-    : Strand(options.strand),
+    : Strand(options.place),
       options_(std::move(options)),
       dram_(options_.info.dram_bytes, options_.number),
       l1_(options_.info.l1_bytes, options_.number) {
@@ -31,47 +31,35 @@ bool DeviceCore::welcomes_help() const {
   }
   // On another core it would take the place of that core's device, while the worker, which is awake
   // by now, spins on this one's.
-  return options_.strand.shares_workers || options_.processors.empty() ||
+  return options_.shares_workers || options_.processors.empty() ||
          std::ranges::find(options_.processors, this_processor()) != options_.processors.end();
 }
 
-Status DeviceCore::carry_out(Command& command, std::optional<Event>& awaited) {
-  const detail::WorkerScope scope;
-  const OmpThreads guard(options_.info.threads);
-  try {
-    awaited = dispatch(command.work);
-    return {};
-  } catch (...) {
-    return detail::failure_of(command, std::current_exception(), options_.place);
+void DeviceCore::run() {
+  constexpr int kTurn = 16;  // commands before other devices get theirs
+  constexpr std::chrono::milliseconds kPoll(1);
+  if (options_.shares_workers) {
+    carry_on(kTurn);
+  } else {
+    poll(kPoll);
   }
 }
 
-/// None if the work has ended; otherwise what a launch waits for before it goes on.
-std::optional<Event> DeviceCore::dispatch(const CommandWork& work) {
+void DeviceCore::schedule() {
+  options_.workers->schedule(std::static_pointer_cast<DeviceCore>(shared_from_this()));
+}
+
+std::optional<Event> DeviceCore::carry_out(const CommandWork& work) {
+  const OmpThreads guard(options_.info.threads);
   // What others do meanwhile takes less, or much more: then the worker is free for other queues. A
   // shared worker may be what the others wait for.
   constexpr std::chrono::microseconds kSpin(50);
   if (const auto* launch = std::get_if<LaunchCommand>(&work)) {
     return static_cast<CpuProgram&>(*launch->program)
         .run(launch->bases, launch->gathering,
-             options_.strand.shares_workers ? std::chrono::nanoseconds() : kSpin);
+             options_.shares_workers ? std::chrono::nanoseconds() : kSpin);
   }
-  if (const auto* write = std::get_if<WriteCommand>(&work)) {
-    memory_.write(*write);
-  } else if (const auto* read = std::get_if<ReadCommand>(&work)) {
-    memory_.read(*read);
-  } else if (const auto* fill = std::get_if<FillCommand>(&work)) {
-    memory_.fill(*fill);
-  } else if (const auto* copy = std::get_if<CopyCommand>(&work)) {
-    memory_.copy(*copy);
-  } else if (const auto* host = std::get_if<HostCommand>(&work)) {
-    host->function();
-  } else if (const auto* kernel = std::get_if<KernelCommand>(&work)) {
-    memory_.run(*kernel);
-  } else if (const auto* list = std::get_if<ListCommand>(&work)) {
-    detail::carry_out_list(*list, options_.place,
-                           [this](const CommandWork& entry) { dispatch(entry); });
-  }
+  detail::carry_out(work, memory_, place(), [this](const CommandWork& entry) { carry_out(entry); });
   return std::nullopt;
 }
 
@@ -81,11 +69,7 @@ CpuDevice::CpuDevice(DeviceCore::Options options, std::shared_ptr<WorkerPool> po
       own_commands_(core_->make_lane()) {}
 
 CpuDevice::~CpuDevice() {
-  core_->close(
-      Error(ErrorCode::invalid_argument,
-            fmt::format("device {} was closed before the command began: keep its mesh open "
-                        "until the events complete",
-                        core_->place())));
+  core_->close();
 }
 
 void CpuDevice::commit(DeviceAddress address, std::int64_t bytes) {

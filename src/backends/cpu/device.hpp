@@ -8,28 +8,31 @@
 
 #include "tilemesh/device/device.hpp"
 #include "tilemesh/device/host_memory.hpp"
+#include "tilemesh/device/strand.hpp"
 
 #include "backends/cpu/arena.hpp"
 #include "backends/cpu/machine.hpp"
-#include "backends/cpu/strand.hpp"
+#include "backends/cpu/worker_pool.hpp"
 
 namespace tilemesh::cpu {
 
 /// What a device, its queues, its programs and the thread that acts for it share.
-class DeviceCore final : public Strand {
+class DeviceCore final : public detail::Strand, public Work {
  public:
   struct Options {
     DeviceInfo info;
     int number = 0;     ///< among those that are opened together
     std::string place;  ///< what errors call it
-    Strand::Options strand;
+    std::shared_ptr<WorkList> workers;
+    /// Other devices use the workers too: this one gives way to them between commands. Otherwise
+    /// the worker is its own, and polls it for a while before it sleeps.
+    bool shares_workers = false;
     std::shared_ptr<const CoreLease> lease;
     std::vector<unsigned> processors;  ///< that it is bound to
   };
   explicit DeviceCore(Options options);
 
   const DeviceInfo& info() const { return options_.info; }
-  const std::string& place() const { return options_.place; }
   const detail::HostMemory& memory() const { return memory_; }
   Arena& arena(Space space) { return space == Space::l1 ? l1_ : dram_; }
   /// A device of one thread may be acted for by any thread.
@@ -37,12 +40,11 @@ class DeviceCore final : public Strand {
   /// True if the calling thread would help rather than be in the way: it runs where the device's
   /// worker would, or the workers are shared.
   bool welcomes_help() const;
-
- protected:
-  Status carry_out(Command& command, std::optional<Event>& awaited) override;
+  void run() override;
 
  private:
-  std::optional<Event> dispatch(const CommandWork& work);
+  std::optional<Event> carry_out(const CommandWork& work) override;
+  void schedule() override;
 
   Options options_;
   Arena dram_;
@@ -65,7 +67,7 @@ class CpuDevice final : public Device {
  private:
   std::shared_ptr<WorkerPool> pool_;  // ends with the last device that uses it
   std::shared_ptr<DeviceCore> core_;
-  std::shared_ptr<Lane> own_commands_;
+  std::shared_ptr<detail::Lane> own_commands_;
 };
 
 }  // namespace tilemesh::cpu

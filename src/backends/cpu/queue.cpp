@@ -9,25 +9,6 @@ namespace tilemesh::cpu {
 
 namespace {
 
-/// Acts for the device as long as it lives.
-class Claim {
- public:
-  Claim(DeviceCore& core, Lane& lane) : core_(core), lane_(lane), held_(core.try_claim(lane)) {}
-  ~Claim() {
-    if (held_) {
-      core_.release_claim(lane_);
-    }
-  }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-  bool held() const { return held_; }
-
- private:
-  DeviceCore& core_;
-  Lane& lane_;
-  bool held_;
-};
-
 /// A run on the device's own thread for a caller that waits on its stack.
 struct HandedOver {
   CpuProgram& program;
@@ -45,7 +26,7 @@ bool CpuQueue::try_run_inline(DeviceProgram& program, std::span<const DeviceAddr
   if (prepared.threads() > 1) {
     return hand_over(program, bases);
   }
-  const Claim claim(*core_, *lane_);
+  const detail::Strand::Claim claim(*core_, *lane_);
   if (!claim.held()) {
     return false;
   }

@@ -15,7 +15,7 @@ class CpuQueue final : public DeviceQueue {
       : core_(std::move(core)), lane_(core_->make_lane()) {}
 
   void enqueue(Command command) override { core_->enqueue(lane_, std::move(command)); }
-  bool idle() const override { return lane_->unfinished.load() == 0; }
+  bool idle() const override { return lane_->idle(); }
   bool try_run_inline(DeviceProgram& program, std::span<const DeviceAddress> bases) override;
   bool help() override { return core_->welcomes_help() && core_->help(); }
 
@@ -23,7 +23,7 @@ class CpuQueue final : public DeviceQueue {
   bool hand_over(DeviceProgram& program, std::span<const DeviceAddress> bases);
 
   std::shared_ptr<DeviceCore> core_;
-  std::shared_ptr<Lane> lane_;
+  std::shared_ptr<detail::Lane> lane_;
 };
 
 }  // namespace tilemesh::cpu

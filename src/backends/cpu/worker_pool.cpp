@@ -7,11 +7,11 @@
 
 #include <pthread.h>
 
+#include "tilemesh/device/ring_queue.hpp"
 #include "tilemesh/device/worker_scope.hpp"
 
 #include "backends/cpu/machine.hpp"
 #include "backends/cpu/omp_threads.hpp"
-#include "backends/cpu/ring_queue.hpp"
 
 namespace tilemesh::cpu {
 
@@ -21,7 +21,7 @@ struct WorkList::State {
   std::atomic<int> sleeping = 0;  // workers that must be woken
   std::atomic<bool> ended = false;
   detail::SpinLock lock;  // of `works` and their listed_
-  RingQueue<std::shared_ptr<Work>> works;
+  detail::RingQueue<std::shared_ptr<Work>> works;
   std::mutex sleep_mutex;
   std::condition_variable wake;
 

@@ -12,7 +12,6 @@
 
 #include "backends/cpu/machine.hpp"
 #include "backends/cpu/omp_threads.hpp"
-#include "backends/cpu/ring_queue.hpp"
 
 namespace tilemesh::cpu {
 namespace {
@@ -25,26 +24,6 @@ class Task final : public Work {
  private:
   std::function<void()> function_;
 };
-
-TEST(RingQueue, KeepsTheOrderAcrossGrowthAndWrapping) {
-  RingQueue<std::unique_ptr<int>> queue;
-  int pushed = 0;
-  int popped = 0;
-  for (int round = 1; round < 40; ++round) {
-    for (int i = 0; i < round; ++i) {
-      queue.push_back(std::make_unique<int>(pushed++));
-    }
-    for (int i = 0; i < round / 2; ++i) {
-      ASSERT_EQ(*queue.pop_front(), popped++);
-    }
-  }
-  EXPECT_EQ(std::cmp_equal(queue.size(), pushed - popped), true);
-  while (!queue.empty()) {
-    ASSERT_EQ(*queue.pop_front(), popped++);
-  }
-  EXPECT_EQ(popped, pushed);
-  EXPECT_THROW(queue.pop_front(), Error);
-}
 
 TEST(WorkerPool, RunsOnWorkersWithTheirThreadsSet) {
   const WorkerPool pool({.workers = 1, .threads_per_worker = 3});

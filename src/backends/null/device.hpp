@@ -13,11 +13,12 @@
 namespace tilemesh::null {
 
 /// What a device and its queues share.
-struct DeviceState;
+class NullCore;
 
 class NullDevice final : public Device {
  public:
   NullDevice(int index, const DeviceOptions& options);
+  ~NullDevice() override;
 
   const DeviceInfo& info() const override;
   std::byte* map(Space space) override;
@@ -26,7 +27,7 @@ class NullDevice final : public Device {
   std::unique_ptr<DeviceQueue> create_queue() override;
 
  private:
-  std::shared_ptr<DeviceState> state_;
+  std::shared_ptr<NullCore> core_;
 };
 
 /// Steps by their ops' reference meaning.

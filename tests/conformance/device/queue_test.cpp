@@ -127,6 +127,43 @@ TEST_P(QueueConformance, EventsCompleteInOrderAndBeforeTheQueueIsIdle) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
+TEST_P(QueueConformance, ACommandMayEnqueueTheNextWithoutEnd) {
+  constexpr int kCommands = 100'000;  // more than a stack would hold
+  const auto queue = device().create_queue();
+  const EventSource ended;
+  int runs = 0;
+  std::function<void()> step = [&] {
+    if (++runs < kCommands) {
+      enqueue_host(*queue, step);
+    } else {
+      ended.complete({});
+    }
+  };
+  enqueue_host(*queue, step);
+  ended.event().wait();
+  EXPECT_EQ(runs, kCommands);
+  wait_until_idle(*queue);
+}
+
+TEST_P(QueueConformance, ClosingFailsWhatHasNotBegunAndWhatComesLater) {
+  const auto queue = device().create_queue();
+  const std::string place = device().info().name;
+  const EventSource never;
+  auto held = std::make_shared<int>(1);
+  const std::weak_ptr<int> watch = held;
+  const Event pending = enqueue_host(
+      *queue, [held = std::move(held)] {}, {never.event()}, "copy");
+  devices_.clear();
+  const Error error = error_of(pending);
+  EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
+  EXPECT_NE(std::string(error.what()).find("device " + place + " was closed"), std::string::npos)
+      << error.what();
+  EXPECT_TRUE(watch.expired());
+  EXPECT_EQ(error_of(enqueue_host(*queue, [] {})).code(), ErrorCode::invalid_argument);
+  EXPECT_TRUE(queue->idle());
+  never.complete({});  // the lane that waited for it is gone
+}
+
 TEST_P(QueueConformance, AWaitInsideACommandThrowsInsteadOfHanging) {
   const auto queue = device().create_queue();
   const EventSource never;

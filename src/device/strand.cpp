@@ -1,10 +1,14 @@
-#include "backends/cpu/strand.hpp"
+#include "tilemesh/device/strand.hpp"
 
 #include <limits>
 
-#include "tilemesh/device/command_flow.hpp"
+#include <fmt/format.h>
 
-namespace tilemesh::cpu {
+#include "tilemesh/device/command_flow.hpp"
+#include "tilemesh/device/spin_wait.hpp"
+#include "tilemesh/device/worker_scope.hpp"
+
+namespace tilemesh::detail {
 
 std::shared_ptr<Lane> Strand::make_lane() {
   auto lane = std::make_shared<Lane>();
@@ -20,7 +24,7 @@ void Strand::enqueue(const std::shared_ptr<Lane>& lane, Command command) {
   std::unique_lock lock(lock_);
   if (!closed_status_.ok()) {
     lock.unlock();
-    drop(*lane, std::move(command), closed_status_);
+    drop(*lane, std::move(command));
     return;
   }
   lane->commands.push_back(std::move(command));
@@ -39,13 +43,13 @@ void Strand::make_ready(const std::shared_ptr<Lane>& lane) {
   ready_count_.fetch_add(1);
 }
 
-/// Whoever makes a lane ready, and whoever lets the strand go or stops polling it, calls this
+/// Whoever makes a lane ready, and whoever leaves the strand or stops polling it, calls this
 /// afterwards: one of two that meet sees what the other did.
 void Strand::schedule_if_ready() {
   State expected = State::idle;
   if (ready_count_.load() > 0 && !polled_.load() &&
       state_.compare_exchange_strong(expected, State::scheduled)) {
-    options_.workers->schedule(shared_from_this());
+    schedule();
   }
 }
 
@@ -53,54 +57,50 @@ bool Strand::begin(State from) {
   return state_.compare_exchange_strong(from, State::running);
 }
 
-void Strand::release() {
+void Strand::leave() {
   state_.store(State::idle);
   schedule_if_ready();
 }
 
-void Strand::run() {
-  if (!options_.shares_workers) {
-    poll();
-    return;
-  }
-  constexpr int kTurn = 16;       // commands before other strands get theirs
-  if (begin(State::scheduled)) {  // or a helping thread was faster
-    run_some(kTurn);
+void Strand::carry_on(int limit) {
+  if (begin(State::scheduled)) {
+    run_some(limit);
   }
 }
 
-void Strand::poll() {
-  constexpr std::chrono::milliseconds kPoll(1);
+void Strand::poll(std::chrono::nanoseconds spin) {
   polled_.store(true);
-  detail::SpinWait wait(kPoll);
+  SpinWait wait(spin);
   do {
     if (ready_count_.load(std::memory_order_relaxed) > 0 &&
         (begin(State::idle) || begin(State::scheduled))) {
       run_some(std::numeric_limits<int>::max());
-      wait = detail::SpinWait(kPoll);
+      wait = SpinWait(spin);
     }
   } while (!closed_.load(std::memory_order_relaxed) && wait.step());
   polled_.store(false);
   schedule_if_ready();
 }
 
-bool Strand::try_claim(Lane& lane) {
+Strand::Claim::Claim(Strand& strand, Lane& lane) : strand_(strand), lane_(lane), held_(false) {
   constexpr int kPatience = 200;  // whoever has completed the last command lets go soon
-  for (int i = 0; unfinished_.load() == 0 && i < kPatience; ++i) {
-    if (begin(State::idle)) {
-      unfinished_.fetch_add(1);
-      lane.unfinished.fetch_add(1);
-      return true;
+  for (int i = 0; strand_.unfinished_.load() == 0 && i < kPatience; ++i) {
+    if (strand_.begin(State::idle)) {
+      strand_.unfinished_.fetch_add(1);
+      lane_.unfinished.fetch_add(1);
+      held_ = true;
+      return;
     }
-    detail::relax();
+    relax();
   }
-  return false;
 }
 
-void Strand::release_claim(Lane& lane) {
-  lane.unfinished.fetch_sub(1);
-  unfinished_.fetch_sub(1);
-  release();
+Strand::Claim::~Claim() {
+  if (held_) {
+    lane_.unfinished.fetch_sub(1);
+    strand_.unfinished_.fetch_sub(1);
+    strand_.leave();
+  }
 }
 
 bool Strand::help() {
@@ -108,11 +108,15 @@ bool Strand::help() {
          run_some(1) > 0;
 }
 
-void Strand::close(const Status& status) {
+void Strand::close() {
   std::vector<std::pair<std::shared_ptr<Lane>, Command>> dropped;
   {
+    Error error(ErrorCode::invalid_argument,
+                fmt::format("device {} was closed before the command began: keep its mesh open "
+                            "until the events complete",
+                            place_));
     const std::lock_guard guard(lock_);
-    closed_status_ = status;  // fixed from now on
+    closed_status_ = std::move(error);
     closed_.store(true);
     for (const auto& lane : lanes_) {
       while (!lane->commands.empty()) {
@@ -121,13 +125,13 @@ void Strand::close(const Status& status) {
     }
   }
   for (auto& [lane, command] : dropped) {
-    drop(*lane, std::move(command), status);
+    drop(*lane, std::move(command));
   }
 }
 
 /// Takes the next command of the first lane that can go on; requires the lock, and lets it go for a
 /// while. Null if none can.
-std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock) {
+std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<SpinLock>& lock) {
   while (!ready_.empty()) {
     std::shared_ptr<Lane> lane = ready_.pop_front();
     ready_count_.fetch_sub(1);
@@ -135,7 +139,7 @@ std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock
       lane->active = false;
       continue;
     }
-    const Event* unready = detail::first_unready(lane->commands.front());
+    const Event* unready = first_unready(lane->commands.front());
     if (unready == nullptr) {
       return lane;
     }
@@ -147,7 +151,7 @@ std::shared_ptr<Lane> Strand::next_lane(std::unique_lock<detail::SpinLock>& lock
   return nullptr;
 }
 
-/// Carries out at most `limit` commands, then lets the strand go; returns how many. Requires that
+/// Carries out at most `limit` commands, then leaves the strand; returns how many. Requires that
 /// the caller has begun.
 int Strand::run_some(int limit) {
   std::unique_lock lock(lock_);
@@ -155,7 +159,7 @@ int Strand::run_some(int limit) {
     const std::shared_ptr<Lane> lane = next_lane(lock);
     if (lane == nullptr) {
       lock.unlock();
-      release();
+      leave();
       return count - 1;
     }
     Command command = lane->commands.pop_front();
@@ -168,12 +172,12 @@ int Strand::run_some(int limit) {
       set_aside(lane, *awaited);
     } else {
       if (awaited) {
-        status = detail::give_up(command, closed_status_);
+        status = give_up(command, closed_status_);
       }
       done = let_go(std::move(command));
     }
     if (last) {
-      release();  // first, so that who sees the event complete finds the device idle
+      leave();  // first, so that who sees the event complete finds the device idle
     }
     if (done) {
       done->complete(status);
@@ -217,25 +221,31 @@ void Strand::set_aside(const std::shared_ptr<Lane>& lane, const Event& awaited) 
 }
 
 Status Strand::outcome(Command& command, std::optional<Event>& awaited) {
-  Status status = detail::failed_dependency(command);
+  Status status = failed_dependency(command);
   if (status.ok()) {
-    status = carry_out(command, awaited);
+    const WorkerScope scope;
+    try {
+      awaited = carry_out(command.work);
+      return {};
+    } catch (...) {
+      status = failure_of(command, std::current_exception(), place_);
+    }
   }
-  return status.ok() ? status : detail::give_up(command, status);
+  return give_up(command, status);
 }
 
 /// The command is over, but for its event.
 EventSource Strand::let_go(Command command) {
-  EventSource done = detail::release(std::move(command));
+  EventSource done = release(std::move(command));
   unfinished_.fetch_sub(1);
   return done;
 }
 
-/// Ends a command that won't be carried out.
-void Strand::drop(Lane& lane, Command command, const Status& status) {
-  const Status cause = detail::give_up(command, status);
+/// Ends a command that won't be carried out, since the strand was closed.
+void Strand::drop(Lane& lane, Command command) {
+  const Status cause = give_up(command, closed_status_);
   let_go(std::move(command)).complete(cause);
   lane.unfinished.fetch_sub(1);
 }
 
-}  // namespace tilemesh::cpu
+}  // namespace tilemesh::detail

@@ -7,7 +7,7 @@
 
 #include "tilemesh/base/error.hpp"
 
-namespace tilemesh::cpu {
+namespace tilemesh::detail {
 
 /// First in, first out; grows to the most it ever held and allocates nothing after that.
 template <class T>
@@ -59,4 +59,4 @@ class RingQueue {
   std::size_t count_ = 0;
 };
 
-}  // namespace tilemesh::cpu
+}  // namespace tilemesh::detail
