@@ -33,10 +33,12 @@ std::optional<std::int64_t> place_in(const ByteRange& hole, std::int64_t bytes,
 }
 
 std::optional<std::int64_t> best_fit(std::span<const ByteRange> holes, std::int64_t bytes,
-                                     std::int64_t alignment, Lifetime lifetime) {
+                                     std::int64_t alignment, Lifetime lifetime,
+                                     std::int64_t below) {
   std::optional<std::int64_t> best;
   std::int64_t best_bytes = 0;
   for (const ByteRange& hole : holes) {
+    if (hole.offset >= below) break;
     const bool better = !best || hole.bytes < best_bytes ||
                         (hole.bytes == best_bytes && lifetime == Lifetime::temporary);
     if (!better) continue;
@@ -53,15 +55,18 @@ FreeList::FreeList(std::int64_t arena_bytes) {
 }
 
 std::optional<std::int64_t> FreeList::find(std::int64_t bytes, std::int64_t alignment,
-                                           Lifetime lifetime) const {
+                                           Lifetime lifetime, std::int64_t below) const {
   for (auto hole = by_size_.lower_bound({0, bytes}); hole != by_size_.end(); ++hole) {
+    if (hole->offset >= below) continue;
     const auto offset = place_in(*hole, bytes, alignment, lifetime);
     if (!offset) continue;
     if (lifetime == Lifetime::lasting) return offset;
     // Of the holes of this size the last one that fits; this one does.
     auto last = by_size_.lower_bound({0, hole->bytes + 1});
     while (true) {
-      if (const auto high = place_in(*--last, bytes, alignment, lifetime)) return high;
+      --last;
+      const auto high = place_in(*last, bytes, alignment, lifetime);
+      if (high && last->offset < below) return high;
     }
   }
   return std::nullopt;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -16,10 +17,13 @@ namespace tilemesh::detail {
 std::optional<std::int64_t> place_in(const ByteRange& hole, std::int64_t bytes,
                                      std::int64_t alignment, Lifetime lifetime);
 
-/// Best fit over holes in order of offset, by looking at each: the rule that FreeList::find follows
-/// faster.
+constexpr std::int64_t kAnywhere = std::numeric_limits<std::int64_t>::max();
+
+/// Best fit over holes in order of offset that begin below `below`, by looking at each: the rule
+/// that FreeList::find follows faster.
 std::optional<std::int64_t> best_fit(std::span<const ByteRange> holes, std::int64_t bytes,
-                                     std::int64_t alignment, Lifetime lifetime);
+                                     std::int64_t alignment, Lifetime lifetime,
+                                     std::int64_t below = kAnywhere);
 
 /// The holes of an arena; neighbours are always joined. Keeps the room of its indexes, so that it
 /// stops allocating once it has seen its greatest number of holes.
@@ -28,8 +32,8 @@ class FreeList {
   /// One hole: the whole arena.
   explicit FreeList(std::int64_t arena_bytes);
 
-  std::optional<std::int64_t> find(std::int64_t bytes, std::int64_t alignment,
-                                   Lifetime lifetime) const;
+  std::optional<std::int64_t> find(std::int64_t bytes, std::int64_t alignment, Lifetime lifetime,
+                                   std::int64_t below = kAnywhere) const;
   /// Cuts a range out of the hole that holds it.
   void take(const ByteRange& range);
   /// Gives a range back and joins it to its neighbours. The range must overlap no hole.

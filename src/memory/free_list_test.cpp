@@ -104,6 +104,12 @@ TEST(FreeList, FindsTheBestOfThousandsOfHolesInAnArenaOfTerabytes) {
     const Lifetime lifetime = below(2) == 0 ? Lifetime::lasting : Lifetime::temporary;
     const std::vector<ByteRange> holes(list.holes().begin(), list.holes().end());
     most_holes = std::max(most_holes, holes.size());
+    const std::int64_t limit = below(4) == 0 && !holes.empty()
+                                   ? holes[static_cast<std::size_t>(below(holes.size()))].offset
+                                   : kAnywhere;
+    ASSERT_EQ(list.find(bytes, alignment, lifetime, limit),
+              best_fit(holes, bytes, alignment, lifetime, limit))
+        << "step " << step;
     const auto offset = list.find(bytes, alignment, lifetime);
     ASSERT_EQ(offset, best_fit(holes, bytes, alignment, lifetime)) << "step " << step;
     if (below(10) < (step < 12000 ? 8 : 4) && offset) {

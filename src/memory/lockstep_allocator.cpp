@@ -1,6 +1,7 @@
 #include "tilemesh/memory/lockstep_allocator.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -72,6 +73,7 @@ struct LockstepAllocator::State {
   std::vector<std::size_t> class_of;          // by device
   std::vector<std::int64_t> past_peak_bytes;  // by device, from before it joined its class
   detail::LiveRanges live;
+  std::vector<std::int64_t> temporaries;  // offsets of the live ones, from the highest
   std::map<std::vector<int>, std::uint32_t> set_numbers;
   // Working room, kept so that it is allocated once.
   std::vector<std::size_t> chosen;
@@ -98,6 +100,8 @@ struct LockstepAllocator::State {
   void merge(std::size_t into, std::size_t from);
 
   std::optional<std::int64_t> find(std::int64_t bytes, std::int64_t alignment, Lifetime lifetime);
+  std::optional<std::int64_t> find_below(std::int64_t below, std::int64_t bytes,
+                                         std::int64_t alignment, Lifetime lifetime);
   std::optional<ByteRange> take(std::uint32_t set, std::int64_t bytes, std::int64_t alignment,
                                 Lifetime lifetime);
   void forget(std::uint32_t set, const ByteRange& range);
@@ -218,18 +222,29 @@ void LockstepAllocator::State::merge(std::size_t into, std::size_t from) {
     class_of[static_cast<std::size_t>(device)] = from;
 }
 
-/// An offset that is free in every chosen class.
+/// An offset that is free in every chosen class. A lasting range among temporary ones would cut the
+/// hole that they leave, so it goes there only if there is no room below them.
 std::optional<std::int64_t> LockstepAllocator::State::find(std::int64_t bytes,
                                                            std::int64_t alignment,
                                                            Lifetime lifetime) {
-  if (chosen.size() == 1) return classes[chosen[0]].free.find(bytes, alignment, lifetime);
+  if (lifetime == Lifetime::lasting && !temporaries.empty()) {
+    if (const auto low = find_below(temporaries.back(), bytes, alignment, lifetime)) return low;
+  }
+  return find_below(detail::kAnywhere, bytes, alignment, lifetime);
+}
+
+std::optional<std::int64_t> LockstepAllocator::State::find_below(std::int64_t below,
+                                                                 std::int64_t bytes,
+                                                                 std::int64_t alignment,
+                                                                 Lifetime lifetime) {
+  if (chosen.size() == 1) return classes[chosen[0]].free.find(bytes, alignment, lifetime, below);
   const auto& first = classes[chosen[0]].free.holes();
   common.assign(first.begin(), first.end());
   for (std::size_t k = 1; k < chosen.size(); ++k) {
     intersect(common, classes[chosen[k]].free.holes(), narrowed);
     common.swap(narrowed);
   }
-  return detail::best_fit(common, bytes, alignment, lifetime);
+  return detail::best_fit(common, bytes, alignment, lifetime, below);
 }
 
 std::optional<ByteRange> LockstepAllocator::State::take(std::uint32_t set, std::int64_t bytes,
@@ -237,7 +252,10 @@ std::optional<ByteRange> LockstepAllocator::State::take(std::uint32_t set, std::
   const auto offset = find(bytes, alignment, lifetime);
   if (!offset) return std::nullopt;
   const ByteRange range{*offset, bytes};
-  live.insert(set, range);
+  live.insert(set, range, lifetime);
+  if (lifetime == Lifetime::temporary) {
+    temporaries.insert(std::ranges::upper_bound(temporaries, *offset, std::greater()), *offset);
+  }
   for (const std::size_t c : chosen) {
     classes[c].free.take(range);
     classes[c].peak_bytes = std::max(classes[c].peak_bytes, used_bytes(classes[c]));
@@ -251,10 +269,14 @@ void LockstepAllocator::State::give(const ByteRange& range) {
 }
 
 void LockstepAllocator::State::forget(std::uint32_t set, const ByteRange& range) {
-  TILEMESH_CHECK(live.erase(set, range),
+  const auto lifetime = live.erase(set, range);
+  TILEMESH_CHECK(lifetime.has_value(),
                  fmt::format("{} bytes at offset {} were not allocated on these devices, or are "
                              "freed twice",
                              range.bytes, range.offset));
+  if (lifetime == Lifetime::temporary) {
+    temporaries.erase(std::ranges::lower_bound(temporaries, range.offset, std::greater()));
+  }
 }
 
 LockstepAllocator::LockstepAllocator(int device_count, std::int64_t arena_bytes)

@@ -19,8 +19,10 @@ class Model {
  public:
   explicit Model(int device_count) : taken_(static_cast<std::size_t>(device_count)) {}
 
-  /// Best fit by looking at every unit; the offset in units, or -1.
-  int find(const std::vector<int>& devices, int units, int alignment, Lifetime lifetime) const {
+  /// Best fit by looking at every unit of the holes that begin below a unit; the offset in units,
+  /// or -1.
+  int find(const std::vector<int>& devices, int units, int alignment, Lifetime lifetime,
+           int limit) const {
     std::uint64_t taken = 0;
     for (const int device : devices)
       taken |= taken_[static_cast<std::size_t>(device)];
@@ -36,7 +38,8 @@ class Model {
         ++end;
       const int low = (begin + alignment - 1) / alignment * alignment;
       const int high = (end - units) / alignment * alignment;
-      const bool fits = end - begin >= units && low + units <= end && high >= begin;
+      const bool fits =
+          begin < limit && end - begin >= units && low + units <= end && high >= begin;
       const bool better =
           lifetime == Lifetime::lasting ? end - begin < best_size : end - begin <= best_size;
       if (fits && better) {
@@ -74,7 +77,24 @@ class Model {
 struct Live {
   std::vector<int> devices;
   ByteRange range;
+  Lifetime lifetime;
 };
+
+/// Where lasting ranges go: below all temporary ones if they can.
+int find(const Model& model, const std::vector<Live>& live, const std::vector<int>& devices,
+         int units, int alignment, Lifetime lifetime) {
+  int lowest = kUnits;
+  for (const Live& each : live) {
+    if (each.lifetime == Lifetime::temporary) {
+      lowest = std::min(lowest, static_cast<int>(each.range.offset / kUnit));
+    }
+  }
+  int offset = -1;
+  if (lifetime == Lifetime::lasting) {
+    offset = model.find(devices, units, alignment, lifetime, lowest);
+  }
+  return offset >= 0 ? offset : model.find(devices, units, alignment, lifetime, kUnits);
+}
 
 TEST(LockstepAllocatorStress, AMillionStepsAgreeWithAModelOfEveryUnit) {
   constexpr int kDevices = 6;
@@ -105,7 +125,7 @@ TEST(LockstepAllocatorStress, AMillionStepsAgreeWithAModelOfEveryUnit) {
       const auto lifetime = below(2) == 0 ? Lifetime::lasting : Lifetime::temporary;
       const auto range =
           allocator.take({units * kUnit, alignment * kUnit, lifetime, full ? nullptr : &devices});
-      const int expected = model.find(devices, units, alignment, lifetime);
+      const int expected = find(model, live, devices, units, alignment, lifetime);
       ASSERT_EQ(range ? range->offset / kUnit : -1, expected) << "step " << step;
       if (!range) continue;
       ASSERT_EQ(range->bytes, units * kUnit);
@@ -115,7 +135,7 @@ TEST(LockstepAllocatorStress, AMillionStepsAgreeWithAModelOfEveryUnit) {
         auto& peak = peaks[static_cast<std::size_t>(device)];
         peak = std::max(peak, model.used_bytes(device));
       }
-      live.push_back({devices, *range});
+      live.push_back({devices, *range, lifetime});
     } else {
       std::swap(live[static_cast<std::size_t>(below(static_cast<int>(live.size())))], live.back());
       const Live gone = std::move(live.back());

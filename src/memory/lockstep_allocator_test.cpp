@@ -208,6 +208,19 @@ TEST(LockstepAllocator, SteadyStateTakesNoHeapMemory) {
   EXPECT_EQ(heap_allocations, before);
 }
 
+TEST(LockstepAllocator, ALastingRangeGoesBelowTemporaryOnesIfItCan) {
+  LockstepAllocator allocator(2, 1000 * 64);
+  const auto high = allocator.allocate(200 * 64, 64, Lifetime::temporary);
+  const auto low = allocator.allocate(300 * 64, 64, Lifetime::temporary);
+  allocator.free(*high);  // the smaller hole is above
+  EXPECT_EQ(allocator.allocate(64, 64, Lifetime::lasting)->offset, 0);
+  const auto rest = allocator.allocate(499 * 64, 64, Lifetime::lasting);
+  EXPECT_EQ(rest->offset, 64);
+  EXPECT_EQ(allocator.allocate(64, 64, Lifetime::lasting)->offset, high->offset)
+      << "there is room nowhere else";
+  EXPECT_EQ(low->offset, 500 * 64);
+}
+
 /// What the allocator must do, by keeping every unit of every device.
 class Model {
  public:
@@ -219,13 +232,19 @@ class Model {
         peaks_(static_cast<std::size_t>(devices)) {}
 
   std::optional<std::int64_t> find(const std::vector<int>& devices, std::int64_t bytes,
-                                   std::int64_t alignment, Lifetime lifetime) const {
+                                   std::int64_t alignment, Lifetime lifetime,
+                                   std::int64_t lowest_temporary) const {
     std::vector<bool> taken(used_[0].size());
     for (const int d : devices) {
       for (std::size_t i = 0; i < taken.size(); ++i)
         taken[i] = taken[i] || row(d)[i];
     }
-    return detail::best_fit(holes_of(taken), bytes, alignment, lifetime);
+    const std::vector<ByteRange> holes = holes_of(taken);
+    std::optional<std::int64_t> offset;
+    if (lifetime == Lifetime::lasting) {
+      offset = detail::best_fit(holes, bytes, alignment, lifetime, lowest_temporary);
+    }
+    return offset ? offset : detail::best_fit(holes, bytes, alignment, lifetime);
   }
 
   /// Marks units; false if one was marked alike before.
@@ -281,7 +300,16 @@ class Model {
 struct Live {
   std::vector<int> devices;
   ByteRange range;
+  Lifetime lifetime;
 };
+
+std::int64_t lowest_temporary(const std::vector<Live>& live) {
+  std::int64_t lowest = detail::kAnywhere;
+  for (const Live& each : live) {
+    if (each.lifetime == Lifetime::temporary) lowest = std::min(lowest, each.range.offset);
+  }
+  return lowest;
+}
 
 class LockstepAllocatorProperty : public testing::TestWithParam<int> {};
 
@@ -312,7 +340,7 @@ TEST_P(LockstepAllocatorProperty, AgreesWithAModelOfEveryUnit) {
       const std::int64_t alignment = std::int64_t{64} << below(4);
       const auto lifetime = below(2) == 0 ? Lifetime::lasting : Lifetime::temporary;
       const std::int64_t taken = bytes == 0 ? alignment : round_up(bytes, Model::kUnit);
-      const auto expected = model.find(devices, taken, alignment, lifetime);
+      const auto expected = model.find(devices, taken, alignment, lifetime, lowest_temporary(live));
       const auto range = full ? allocator.allocate(bytes, alignment, lifetime)
                               : allocator.allocate_on(devices, bytes, alignment, lifetime);
       ASSERT_EQ(range.has_value(), expected.has_value()) << "step " << step;
@@ -321,7 +349,7 @@ TEST_P(LockstepAllocatorProperty, AgreesWithAModelOfEveryUnit) {
       ASSERT_EQ(range->bytes, taken);
       ASSERT_EQ(range->offset % alignment, 0);
       ASSERT_TRUE(model.mark(devices, *range, true)) << "overlap in step " << step;
-      live.push_back({devices, *range});
+      live.push_back({devices, *range, lifetime});
     } else if (!live.empty()) {
       const auto which = static_cast<std::size_t>(below(static_cast<int>(live.size())));
       const Live gone = live[which];

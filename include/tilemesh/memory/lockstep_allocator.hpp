@@ -15,7 +15,8 @@ namespace tilemesh {
 /// splits it; classes that become equal again are merged.
 ///
 /// Best fit: the smallest hole that is large enough; among equals the lowest for lasting ranges,
-/// the highest for temporary ones. Not thread-safe.
+/// the highest for temporary ones. For lasting ranges holes below all temporary ranges come first,
+/// so that these leave one hole when they go. Not thread-safe.
 class LockstepAllocator final : public Allocator {
  public:
   /// Device numbers 0 to device_count-1; each has an arena of `arena_bytes`.
