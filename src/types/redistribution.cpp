@@ -216,8 +216,10 @@ Movement movement_between(const TensorSpec& from, const TensorSpec& to) {
 
 namespace {
 
-/// What meeting costs, in bytes that could be copied meanwhile.
-constexpr std::int64_t kMeetingBytes = 4096;
+std::int64_t cost_bytes_of(const ReshardStep& step) {
+  constexpr std::int64_t kMeetingBytes = 4096;
+  return step.bytes + (step.movement == Movement::slice ? 0 : kMeetingBytes);
+}
 
 /// The device that receives most; a few stand for many, since shards are alike.
 std::int64_t most_received(const TensorSpec& from, const TensorSpec& to) {
@@ -270,8 +272,7 @@ class ReshardSearch {
       }
       if (const auto step = step_of(now, changed)) {
         plan.steps.push_back(*step);
-        const std::int64_t meeting = step->movement == Movement::slice ? 0 : kMeetingBytes;
-        extend(plan, step->to, rest, cost + step->bytes + meeting);
+        extend(plan, step->to, rest, cost + cost_bytes_of(*step));
         plan.steps.pop_back();
       }
     }
@@ -335,6 +336,13 @@ std::int64_t ReshardPlan::bytes() const {
   std::int64_t sum = 0;
   for (const ReshardStep& step : steps)
     sum += step.bytes;
+  return sum;
+}
+
+std::int64_t ReshardPlan::cost_bytes() const {
+  std::int64_t sum = 0;
+  for (const ReshardStep& step : steps)
+    sum += cost_bytes_of(step);
   return sum;
 }
 

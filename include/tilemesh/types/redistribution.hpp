@@ -73,6 +73,9 @@ struct ReshardPlan {
   std::vector<ReshardStep> steps;
 
   std::int64_t bytes() const;
+  /// What it costs, in bytes that could be moved meanwhile: those that it moves, and some for each
+  /// time that devices must meet.
+  std::int64_t cost_bytes() const;
   /// A line a step; "nothing to do" if there are none.
   std::string to_string() const;
 };

@@ -160,9 +160,19 @@ void wish_data(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
   wishes.spread();
 }
 
-int wish_tensor(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
-                const std::vector<int>& axes) {
-  return axes.empty() ? 0 : PairSearch(wishes, graph, mesh, axes).run();
+void wish_tensor(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
+                 const std::vector<int>& axes) {
+  bool is_cut = false;
+  for (std::size_t i = 0; i < graph.values.size(); ++i)
+    is_cut = is_cut || wishes.at(static_cast<GraphValueId>(i), axes.front()).has_value();
+  if (PairSearch(wishes, graph, mesh, axes).run() > 0 || is_cut) return;
+  throw Error(ErrorCode::unsupported,
+              fmt::format("program \"{}\" has no products to cut into {} parts over the mesh {}: "
+                          "what is looked for are weights whose columns divide by that, followed "
+                          "by products that sum over these columns (an MLP, the heads of "
+                          "attention); shard weights by name (--shard), or cut the batch (--auto "
+                          "data)",
+                          graph.name, part_count(mesh, axes), mesh.to_string()));
 }
 
 }  // namespace tilemesh::partition

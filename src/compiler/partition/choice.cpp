@@ -18,7 +18,6 @@ using Kind = AxisChoice::Kind;
 // multiplications: memory at some 20 GB/s, a core at some 200 GFLOP/s.
 constexpr double kTouchedByte = 0.5;
 constexpr double kFlop = 0.05;
-constexpr double kMeetingBytes = 4096;
 
 bool is_partial(const Placement& placement) {
   return placement.kind() == Placement::Kind::partial;
@@ -366,11 +365,8 @@ double reshard_cost(const OperandType& type, const MeshShape& mesh, const Placem
     }
   }
   const ReshardPlan plan = plan_reshard(before, after);
-  double cost = static_cast<double>(plan.bytes());
-  for (const ReshardStep& step : plan.steps) {
-    cost += step.movement == Movement::slice ? 1.0 : kMeetingBytes;
-  }
-  return cost;
+  // A slice is free but for a step of the program.
+  return static_cast<double>(plan.cost_bytes()) + static_cast<double>(plan.steps.size());
 }
 
 }  // namespace tilemesh::partition

@@ -109,9 +109,7 @@ class WishMaker {
                      : std::vector<int>(axes.begin() + 1, axes.end());
       }
       if (said_.automatic[i] == AutoShard::data) wish_data(wishes_, graph_, mesh_, own);
-      if (said_.automatic[i] == AutoShard::tensor) {
-        wish_tensor(wishes_, graph_, mesh_, own);
-      }
+      if (said_.automatic[i] == AutoShard::tensor) wish_tensor(wishes_, graph_, mesh_, own);
     }
   }
 

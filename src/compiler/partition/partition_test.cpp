@@ -161,9 +161,26 @@ TEST_F(AutoTensor, AttentionIsCutByHeads) {
 }
 
 TEST_F(AutoTensor, HeadsThatDontDivideStayWhole) {
-  const Partitioned cut(build(attention(input("x", {2, 5, 32}))), {1, 8}, tensor_);
-  EXPECT_EQ(cut.movements(), "");
+  const Value attended = attention(input("x", {2, 5, 32}));
+  const Value up = builder_.op("gelu", {dense(attended, "up", 32, 64)})[0];
+  const Partitioned cut(build(dense(up, "down", 64, 32)), {1, 8}, tensor_);
+  EXPECT_EQ(cut.movements(), "all_reduce");
   EXPECT_EQ(cut.placement("q"), "(replicate, replicate)");
+  EXPECT_EQ(cut.placement("o"), "(replicate, shard 1)") << "its columns go into sums too";
+}
+
+TEST_F(AutoTensor, NothingToCutIsRefusedUnlessSomethingIsCutByHand) {
+  const Value x = input("x", {2, 5, 32});
+  const Graph graph = build(attention(x));
+  try {
+    const Partitioned cut(graph, {1, 8}, tensor_);
+    FAIL() << "it was cut: " << cut.movements();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    for (const char* part : {"8 parts", "mesh 1x8", "--shard", "--auto data"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+  }
+  EXPECT_NO_THROW(Partitioned(graph, {1, 8}, {{{.name = "q", .dim = 1}}, {AutoShard::tensor}}));
 }
 
 TEST_F(AutoTensor, DataAndTensorTakeAnAxisEach) {
