@@ -77,6 +77,10 @@ Mesh Mesh::open(const MeshOptions& options) {
     throw Error(ErrorCode::invalid_argument,
                 "collective_timeout of a mesh is 0 or negative: devices need some time to meet");
   }
+  if (options.shortage_timeout < std::chrono::nanoseconds::zero()) {
+    throw Error(ErrorCode::invalid_argument,
+                "shortage_timeout of a mesh is negative: 0 is not to wait for memory at all");
+  }
   DeviceOptions device_options = {.count = options.shape.device_count(),
                                   .threads_per_device = options.threads_per_device,
                                   .workers = options.workers,
@@ -88,9 +92,7 @@ Mesh Mesh::open(const MeshOptions& options) {
   std::vector<std::unique_ptr<Device>> devices = find_backend(options.backend).open(device_options);
   TILEMESH_CHECK(std::cmp_equal(devices.size(), device_options.count),
                  "a backend opened another number of devices than asked");
-  const auto core =
-      std::make_shared<detail::MeshCore>(options.shape, options.backend, std::move(devices),
-                                         options.decorate_allocator, options.collective_timeout);
+  const auto core = std::make_shared<detail::MeshCore>(options, std::move(devices));
   return {core, core->whole()};
 }
 

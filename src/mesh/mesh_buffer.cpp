@@ -1,5 +1,6 @@
 #include "tilemesh/mesh/mesh_buffer.hpp"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "mesh/buffer_life.hpp"
@@ -107,15 +108,21 @@ MeshBuffer MeshBuffer::allocate(const Mesh& mesh, const MeshBufferOptions& optio
                                   options.label, devices);
   };
   std::optional<ByteRange> range = attempt();
+  bool drained = true;
   if (!range) {
-    core.drain(mesh.view());
+    drained = core.drain(mesh.view(), core.shortage_timeout());
     range = attempt();
   }
   if (!range) {
-    throw Error(ErrorCode::out_of_memory,
-                core.ledger().describe_shortage(
-                    options.space, options.bytes_per_device, options.label, devices,
-                    devices == nullptr ? "" : "submesh " + mesh.shape().to_string()));
+    std::string text = core.ledger().describe_shortage(
+        options.space, options.bytes_per_device, options.label, devices,
+        devices == nullptr ? "" : "submesh " + mesh.shape().to_string());
+    if (!drained) {
+      text += fmt::format(
+          "; commands that may hold some were still pending after {}",
+          std::chrono::duration_cast<std::chrono::milliseconds>(core.shortage_timeout()));
+    }
+    throw Error(ErrorCode::out_of_memory, text);
   }
   MeshBuffer buffer(mesh,
                     std::make_shared<detail::BufferLife>(mesh, options.space, *range, options,

@@ -121,6 +121,33 @@ TEST_P(MeshBufferTest, AShortageDrainsWhatIsPendingFirst) {
   }
 }
 
+TEST_P(MeshBufferTest, AShortageDoesNotWaitForEverForWhatIsPending) {
+  MeshOptions options = GetParam().options;
+  for (const auto timeout : {std::chrono::milliseconds(0), std::chrono::milliseconds(3)}) {
+    options.shortage_timeout = timeout;
+    const Mesh mesh = Mesh::open(options);
+    const EventSource gate;
+    {
+      const auto old = MeshBuffer::allocate(mesh, {.bytes_per_device = 600 << 10, .label = "old"});
+      mesh.queue().enqueue_fill(old, {std::byte{1}}, {.after = {gate.event()}});
+    }
+    const auto next = [&] {
+      return MeshBuffer::allocate(mesh, {.bytes_per_device = 600 << 10, .label = "next"});
+    };
+    const std::string text = complaint(next);
+    for (const std::string& part :
+         {std::string("out_of_memory: "), std::string("\"next\""), std::string("\"old\""),
+          "still pending after " + std::to_string(timeout.count()) + "ms"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+    gate.complete({});
+    mesh.queue().finish();
+    EXPECT_TRUE(next().is_allocated());
+  }
+  options.shortage_timeout = -std::chrono::milliseconds(1);
+  EXPECT_THROW(Mesh::open(options), Error);
+}
+
 TEST_P(MeshBufferTest, TemporariesGrowFromTheOtherEnd) {
   const MeshBuffer lasting = allocate(64);
   const MeshBuffer temporary =

@@ -35,17 +35,16 @@ std::vector<int> view_key(const MeshShape& shape, const std::vector<int>& device
 
 }  // namespace
 
-MeshCore::MeshCore(const MeshShape& shape, std::string backend,
-                   std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate,
-                   std::chrono::nanoseconds collective_timeout)
-    : backend_(std::move(backend)),
-      collective_timeout_(collective_timeout),
+MeshCore::MeshCore(const MeshOptions& options, std::vector<std::unique_ptr<Device>> devices)
+    : backend_(options.backend),
+      collective_timeout_(options.collective_timeout),
+      shortage_timeout_(options.shortage_timeout),
       devices_(std::move(devices)),
       ledger_(static_cast<int>(devices_.size()), smallest(devices_, &DeviceInfo::dram_bytes),
-              smallest(devices_, &DeviceInfo::l1_bytes), decorate) {
+              smallest(devices_, &DeviceInfo::l1_bytes), options.decorate_allocator) {
   std::vector<int> all(devices_.size());
   std::iota(all.begin(), all.end(), 0);
-  whole_ = &of_mine(view(shape, std::move(all)));
+  whole_ = &of_mine(view(options.shape, std::move(all)));
 }
 
 MeshCore::~MeshCore() {
@@ -346,17 +345,16 @@ void MeshCore::free_what_is_due() noexcept {
   });
 }
 
-void MeshCore::drain(const MeshView& view) {
+bool MeshCore::drain(const MeshView& view, std::chrono::nanoseconds timeout) {
   if (on_worker_thread()) {
-    return;
+    return true;
   }
   const CaptureScope none(nullptr);
-  for (MeshQueue* queue : all_queues(view)) {
-    queue->finish();
-  }
-  // An event is seen complete before its callbacks have run, and what wider views free waits for
-  // more devices, so these are waited for as well.
   std::vector<Event> marks;
+  for (MeshQueue* queue : all_queues(view)) {
+    marks.push_back(queue->record());
+  }
+  // What wider views free waits for more devices, so this is waited for as well.
   {
     const std::lock_guard lock(frees_mutex_);
     for (const PendingFree& free : frees_) {
@@ -365,10 +363,14 @@ void MeshCore::drain(const MeshView& view) {
       }
     }
   }
+  const auto start = std::chrono::steady_clock::now();
+  bool ended = true;
   for (const Event& mark : marks) {
-    mark.wait();
+    const auto passed = std::chrono::steady_clock::now() - start;
+    ended = mark.wait_for(std::max(timeout - passed, std::chrono::nanoseconds::zero())) && ended;
   }
   free_what_is_due();
+  return ended;
 }
 
 }  // namespace tilemesh::detail

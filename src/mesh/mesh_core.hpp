@@ -32,9 +32,8 @@ struct ConstantKey {
 /// by commands in flight. Thread-safe.
 class MeshCore : public std::enable_shared_from_this<MeshCore> {
  public:
-  MeshCore(const MeshShape& shape, std::string backend,
-           std::vector<std::unique_ptr<Device>> devices, const AllocatorDecorator& decorate = {},
-           std::chrono::nanoseconds collective_timeout = std::chrono::minutes(1));
+  /// Devices that were opened with these options.
+  MeshCore(const MeshOptions& options, std::vector<std::unique_ptr<Device>> devices);
   ~MeshCore();
 
   /// All devices in the shape that was opened.
@@ -87,9 +86,11 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void free_in_order(const MeshView& view, Space space, const ByteRange& range,
                      const std::string& label) noexcept;
   /// Waits until all pending work of these devices has ended and all that was freed there is back
-  /// in the ledger. Does nothing on a worker thread, which must not wait.
-  void drain(const MeshView& view);
-  void drain() { drain(*whole_); }
+  /// in the ledger, or the time has run out: then false. On a worker thread, which must not wait,
+  /// it does nothing.
+  bool drain(const MeshView& view, std::chrono::nanoseconds timeout);
+  void drain() { drain(*whole_, std::chrono::nanoseconds::max()); }
+  std::chrono::nanoseconds shortage_timeout() const { return shortage_timeout_; }
 
  private:
   struct PendingFree {
@@ -109,6 +110,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
 
   std::string backend_;
   std::chrono::nanoseconds collective_timeout_;
+  std::chrono::nanoseconds shortage_timeout_;
   std::vector<std::unique_ptr<Device>> devices_;
   Ledger ledger_;
   std::atomic<std::uint64_t> generations_ = 0;

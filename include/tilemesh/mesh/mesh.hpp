@@ -35,6 +35,9 @@ struct MeshOptions {
   /// How long a device in a collective waits for one that doesn't come, before it fails with
   /// `timeout`; positive.
   std::chrono::nanoseconds collective_timeout = std::chrono::minutes(1);
+  /// How long an allocation that finds no room waits for the commands that are pending, which may
+  /// hold some, before it fails with `out_of_memory`; 0 or more.
+  std::chrono::nanoseconds shortage_timeout = std::chrono::minutes(1);
   /// Wraps the allocator of each space, for limits, logs and tests; none: as it is.
   AllocatorDecorator decorate_allocator = {};
 };

@@ -71,8 +71,9 @@ class MeshBufferView {
 /// the queues that use them. As a view it is all of itself.
 class MeshBuffer : public MeshBufferView {
  public:
-  /// On no space: drains what is pending, retries once, then throws out_of_memory with what was
-  /// asked, what is free, the largest hole and the largest holders.
+  /// On no space: waits for what is pending (at most MeshOptions::shortage_timeout), retries once,
+  /// then throws out_of_memory with what was asked, what is free, the largest hole and the largest
+  /// holders.
   static MeshBuffer allocate(const Mesh& mesh, const MeshBufferOptions& options);
 
   MeshBuffer(MeshBuffer&&) noexcept;
