@@ -178,6 +178,10 @@ MeshQueue& Mesh::queue(int index) const {
   return core_->queue(*view_, index);
 }
 
+std::shared_ptr<MeshQueue> Mesh::shared_queue(int index) const {
+  return {core_, &queue(index)};
+}
+
 Counters Mesh::counters() const {
   return core_->counters();
 }

@@ -138,6 +138,20 @@ TEST_P(MeshStress, ClosesInAnyOrderWithWorkInFlight) {
   }
 }
 
+TEST_P(MeshStress, ASharedQueueOutlivesEveryHandle) {
+  for (int round = 0; round < 20; ++round) {
+    std::optional<Mesh> mesh = Mesh::open(GetParam().options);
+    const std::shared_ptr<MeshQueue> queue = mesh->shared_queue(round % 3);
+    EXPECT_EQ(queue.get(), &mesh->queue(round % 3));
+    const int devices = mesh->device_count();
+    mesh.reset();
+    std::atomic<int> runs = 0;
+    queue->enqueue_host([&runs](int) { ++runs; });
+    queue->finish();
+    EXPECT_EQ(runs.load(), devices);
+  }
+}
+
 TEST_P(MeshStress, CallbacksSubmitFurtherWork) {
   constexpr int kChain = 200;
   std::atomic<int> runs = 0;

@@ -96,8 +96,10 @@ class Mesh {
   Device& device(int index) const;
   const std::string& backend() const;
   /// Queue `index` as seen through this view, made when first asked for; 0 is what submit uses.
-  /// Lives as long as the devices.
+  /// Lives as long as the devices, which it doesn't keep open.
   MeshQueue& queue(int index = 0) const;
+  /// The same queue; its holder keeps the devices open.
+  std::shared_ptr<MeshQueue> shared_queue(int index = 0) const;
   Counters counters() const;
   /// Two handles of the same devices in the same shape and order.
   friend bool operator==(const Mesh& a, const Mesh& b) {
