@@ -51,6 +51,10 @@ void DeviceCore::schedule() {
 
 std::optional<Event> DeviceCore::carry_out(const CommandWork& work) {
   const OmpThreads guard(options_.info.threads);
+  return dispatch(work);
+}
+
+std::optional<Event> DeviceCore::dispatch(const CommandWork& work) {
   // What others do meanwhile takes less, or much more: then the worker is free for other queues. A
   // shared worker may be what the others wait for.
   constexpr std::chrono::microseconds kSpin(50);
@@ -59,7 +63,7 @@ std::optional<Event> DeviceCore::carry_out(const CommandWork& work) {
         .run(launch->bases, launch->gathering,
              options_.shares_workers ? std::chrono::nanoseconds() : kSpin);
   }
-  detail::carry_out(work, memory_, place(), [this](const CommandWork& entry) { carry_out(entry); });
+  detail::carry_out(work, memory_, place(), [this](const CommandWork& entry) { dispatch(entry); });
   return std::nullopt;
 }
 

@@ -44,6 +44,7 @@ class DeviceCore final : public detail::Strand, public Work {
 
  private:
   std::optional<Event> carry_out(const CommandWork& work) override;
+  std::optional<Event> dispatch(const CommandWork& work);
   void schedule() override;
 
   Options options_;

@@ -143,10 +143,11 @@ void wish_data(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
     if (shape.rank() > 0 && shape[0] > 1 && !batch) batch = shape[0];
   }
   if (!batch) {
-    throw Error(ErrorCode::unsupported,
-                fmt::format("program \"{}\" has no batch to cut over the mesh {}: its inputs are "
-                            "{}; compile it for a batch (--dim), or shard another dim (--shard)",
-                            graph.name, mesh.to_string(), fmt::join(shapes, ", ")));
+    throw Error(
+        ErrorCode::unsupported,
+        fmt::format("it has no batch to cut over the mesh {}: its inputs are {}; compile it for "
+                    "a batch (--dim), or shard another dim (--shard)",
+                    mesh.to_string(), fmt::join(shapes, ", ")));
   }
   const int origin = wishes.add_origin(fmt::format("--auto data: a batch of {}", *batch));
   for (const GraphInput& input : graph.inputs) {
@@ -166,13 +167,13 @@ void wish_tensor(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
   for (std::size_t i = 0; i < graph.values.size(); ++i)
     is_cut = is_cut || wishes.at(static_cast<GraphValueId>(i), axes.front()).has_value();
   if (PairSearch(wishes, graph, mesh, axes).run() > 0 || is_cut) return;
-  throw Error(ErrorCode::unsupported,
-              fmt::format("program \"{}\" has no products to cut into {} parts over the mesh {}: "
-                          "what is looked for are weights whose columns divide by that, followed "
-                          "by products that sum over these columns (an MLP, the heads of "
-                          "attention); shard weights by name (--shard), or cut the batch (--auto "
-                          "data)",
-                          graph.name, part_count(mesh, axes), mesh.to_string()));
+  throw Error(
+      ErrorCode::unsupported,
+      fmt::format("it has no products to cut into {} parts over the mesh {}: what is looked for "
+                  "are weights whose columns divide by that, followed by products that sum "
+                  "over these columns (an MLP, the heads of attention); shard weights by "
+                  "name (--shard), or cut the batch (--auto data)",
+                  part_count(mesh, axes), mesh.to_string()));
 }
 
 }  // namespace tilemesh::partition
