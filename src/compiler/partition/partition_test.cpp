@@ -248,6 +248,43 @@ TEST_F(Partition, WhatIsSaidOfAValueHoldsForIt) {
   EXPECT_NE(first.reason.find("--shard re:mid.*=1@1"), std::string::npos) << first.reason;
 }
 
+TEST_F(Partition, WhatIsSaidOfABranchsResultHolds) {
+  const Value x = input("x", {4, 6});
+  const Value condition = builder_.input("condition", {.shape = {}, .dtype = DType::boolean});
+  builder_.output("same", builder_.op("not", {condition})[0]);
+  graph_ = builder_.build();
+  GraphNode branch;
+  branch.kind = GraphNode::Kind::branch;
+  branch.name = "pick";
+  branch.inputs = {condition.id};
+  branch.then_block = std::make_shared<GraphBlock>();
+  branch.else_block = std::make_shared<GraphBlock>();
+  GraphNode sums;  // along the dim that is to be cut, so it has to be done whole
+  sums.def = &get_op("cum_sum");
+  sums.name = "sums";
+  sums.inputs = {x.id};
+  sums.attributes = {{"axis", std::int64_t{1}}};
+  branch.then_block->results = graph_.append(*branch.then_block, sums);
+  branch.else_block->results = {x.id};
+  const GraphValueId picked = graph_.append(graph_.body, branch)[0];
+  graph_[picked].name = "picked";
+  GraphOutput& out = graph_.outputs.emplace_back();
+  out.name = "out";
+  out.value = picked;
+
+  const ShardWishes said{{{"picked", 1, 1}}, {}};
+  const Partitioned cut(graph_, {1, 2}, said);
+  cut.placed.graph.check();
+  EXPECT_EQ(cut.placed.graph.outputs[1].placements, (Placements{replicate(), shard(1)}));
+  for (const std::uint32_t seed : {1U, 2U, 3U, 4U}) {
+    const testing::Values inputs = testing::random_inputs(graph_, seed);
+    const auto wanted = interpret(graph_, inputs);
+    const auto got = testing::lower_and_execute(graph_, reference_target(), inputs, {1, 2}, said);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_EQ(testing::difference(got[i], wanted[i], 1e-5), "") << "seed " << seed;
+  }
+}
+
 TEST_F(Partition, WhatIsSaidOfEveryOutputHolds) {
   const Value x = input("x", {4, 6});
   const auto parts = builder_.op(
