@@ -182,17 +182,22 @@ int Strand::run_some(int limit) {
     if (done) {
       done->complete(status);
       lane->unfinished.fetch_sub(1);
+    } else if (last) {
+      return count;
     }
     lock.lock();
-    if (done) {  // only now may the next begin, so that the events of a lane complete in order
-      lane->active = !lane->commands.empty();
-      if (lane->active) {
-        make_ready(lane);
-      }
+    // Only now may the next begin, so that the events of a lane complete in order.
+    const bool goes_on = done && !lane->commands.empty();
+    if (goes_on) {
+      make_ready(lane);
+    } else if (done) {
+      lane->active = false;
     }
     if (last) {
       lock.unlock();
-      schedule_if_ready();
+      if (goes_on) {
+        schedule_if_ready();
+      }
       return count;
     }
   }

@@ -1,6 +1,7 @@
 #include "tilemesh/tensor/transfer.hpp"
 
 #include <cstdint>
+#include <iostream>
 #include <numeric>
 #include <ostream>
 #include <random>
@@ -77,11 +78,17 @@ class RandomSpecs {
 /// Room for three of the largest: four dims of 19, one of which is padded to 64, its blocks' size.
 constexpr std::int64_t kL1Bytes = 8 << 20;
 
+/// Printed at once: a trace doesn't outlive what is thrown.
+unsigned any_seed() {
+  const unsigned seed = std::random_device()();
+  std::cout << "seed " << seed << '\n';
+  return seed;
+}
+
 class Transfers : public testing::TestWithParam<MeshShape> {};
 
 TEST_P(Transfers, WhatGoesInComesOutInEverySpec) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const unsigned seed = any_seed();
   RandomSpecs specs(seed);
   const Mesh mesh = Mesh::open({.shape = GetParam(), .l1_bytes = kL1Bytes});
   for (int i = 0; i < 100; ++i) {
@@ -95,8 +102,7 @@ TEST_P(Transfers, WhatGoesInComesOutInEverySpec) {
 }
 
 TEST_P(Transfers, OneSpecBecomesAnyOtherAndBothKeepTheirValues) {
-  const unsigned seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  const unsigned seed = any_seed();
   RandomSpecs specs(seed);
   const Mesh mesh = Mesh::open({.shape = GetParam(), .l1_bytes = kL1Bytes});
   for (int i = 0; i < 60; ++i) {
