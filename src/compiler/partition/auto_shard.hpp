@@ -6,8 +6,8 @@
 
 namespace tilemesh::partition {
 
-/// Cuts the batch, dim 0 of the activations, along these axes. Throws invalid_argument if no
-/// activation has one.
+/// Cuts the batch, dim 0 of the activations, along these axes. Throws unsupported if no activation
+/// has one.
 void wish_data(Wishes& wishes, const Graph& graph, const MeshShape& mesh,
                const std::vector<int>& axes);
 
