@@ -51,6 +51,16 @@ const AttributeValue* Attributes::find(std::string_view name) const {
   return at != items_.end() && at->first == name ? &at->second : nullptr;
 }
 
+template <class T>
+const T& Attributes::get(std::string_view name) const {
+  return value_of<T>(name, find(name));
+}
+template const std::int64_t& Attributes::get(std::string_view) const;
+template const double& Attributes::get(std::string_view) const;
+template const std::string& Attributes::get(std::string_view) const;
+template const std::vector<std::int64_t>& Attributes::get(std::string_view) const;
+template const std::vector<double>& Attributes::get(std::string_view) const;
+
 std::int64_t Attributes::integer(std::string_view name) const {
   return value_of<std::int64_t>(name, find(name));
 }

@@ -6,6 +6,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "support.hpp"
 
 namespace tilemesh {
@@ -100,8 +101,16 @@ void check_epilogue(const OpCall& call, const OperandType& output) {
   }
 }
 
+void take_canonical_form(OpCall& call) {
+  if (call.def->canonical == nullptr) return;
+  ops::AttributeForm form(call);
+  call.def->canonical(form);
+  call.attributes = form.take();
+}
+
 void infer_checked(OpCall& call) {
   check_input_count(call);
+  take_canonical_form(call);
   std::vector<OperandType> outputs = call.def->infer(call);
   check_epilogue(call, outputs.front());
   for (std::size_t i = 0; i < std::min(outputs.size(), call.outputs.size()); ++i) {
@@ -111,6 +120,16 @@ void infer_checked(OpCall& call) {
 }
 
 }  // namespace
+
+void canonicalise(OpCall& call) {
+  TILEMESH_CHECK(call.def != nullptr, "a call without an op");
+  try {
+    check_input_count(call);
+    take_canonical_form(call);
+  } catch (const Error& error) {
+    throw error.in(call.def->name);
+  }
+}
 
 void infer_outputs(OpCall& call) {
   TILEMESH_CHECK(call.def != nullptr, "a call without an op");

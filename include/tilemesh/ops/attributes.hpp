@@ -25,7 +25,10 @@ class Attributes {
   bool has(std::string_view name) const { return find(name) != nullptr; }
   const AttributeValue* find(std::string_view name) const;
 
-  /// Each throws invalid_argument when the attribute is missing or of another type.
+  /// T: a type that an attribute's value may have. Throws invalid_argument when the attribute is
+  /// missing or of another type, as each of the named forms does.
+  template <class T>
+  const T& get(std::string_view name) const;
   std::int64_t integer(std::string_view name) const;
   double number(std::string_view name) const;
   const std::string& text(std::string_view name) const;

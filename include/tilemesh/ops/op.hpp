@@ -30,6 +30,9 @@ struct OperandType {
 };
 
 struct OpDef;
+namespace ops {
+class AttributeForm;
+}  // namespace ops
 
 /// One use of an op with everything decided but the data.
 struct OpCall {
@@ -67,7 +70,12 @@ struct OpDef {
   int min_outputs = 1;
   int max_outputs = 1;
 
-  /// Checks attributes and inputs, and gives shape and dtype of the outputs (layouts are rows).
+  /// Names every attribute that the op has, with its default and range
+  /// (src/ops/attribute_form.hpp). All other functions of the row, kernels and passes read only
+  /// what it made: complete, in range, axes counted from the front.
+  void (*canonical)(ops::AttributeForm& form) = nullptr;
+
+  /// Checks inputs, and gives shape and dtype of the outputs (layouts are rows).
   /// `call.outputs` is ignored, but for its size where an op has optional outputs (0 then means
   /// min_outputs). Throws invalid_argument with the values met and the values wanted.
   std::vector<OperandType> (*infer)(const OpCall& call) = nullptr;
@@ -95,8 +103,12 @@ const OpDef* find_op(std::string_view name);
 /// Throws unsupported if there is none of that name.
 const OpDef& get_op(std::string_view name);
 
-/// Checks the number of inputs, runs `infer`, checks the epilogue's operands; fills call.outputs
-/// with row-major types. Errors begin with the op's name.
+/// Brings the call's attributes into the op's canonical form; a second time changes nothing. The
+/// inputs must be there. Throws invalid_argument for a missing, unknown or impossible attribute.
+void canonicalise(OpCall& call);
+
+/// Checks the number of inputs, canonicalises, runs `infer`, checks the epilogue's operands; fills
+/// call.outputs with row-major types. Errors begin with the op's name.
 void infer_outputs(OpCall& call);
 
 /// The placement rule of the whole call. The epilogue's operands follow the output that they are
