@@ -1,9 +1,11 @@
 # The short commands. Each installs what is missing, works from a fresh clone, and says what it does.
-.PHONY: build test demo bench rivals asan tsan format tidy clean deps models build-dev
+.PHONY: build test demo bench rivals differential asan tsan format tidy clean deps models build-dev
 
 jobs ?= $(shell nproc)
 release := build/release/bin
 text := Tilemesh reads 2026 lines
+# Of `make differential`: others than those of .ci/run.
+seeds ?= 11 12
 # Under the thread sanitizer: what has threads of its own. Kernels aren't among it, since the
 # synchronisation of OpenMP's teams is invisible to it.
 thread_parts := ^(device|mesh|runtime|collectives|backends/cpu|backends/null)/
@@ -38,6 +40,13 @@ bench: rivals build models
 
 rivals:
 	@tools/install_deps.sh rivals
+
+differential: models
+	@echo "== comparing 30,000 random models with onnxruntime, differences into build/differential"
+	@cmake --preset dev -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@cmake --build --preset dev --parallel $(jobs) --target model_server
+	@for seed in $(seeds); do build/venv/bin/python tests/differential/run.py --seed $$seed \
+	  --count 15000 --jobs $(jobs) || exit 1; done
 
 asan: deps models
 	@echo "== building and running the tests under the address and undefined-behaviour sanitizers"

@@ -1,0 +1,185 @@
+"""The same model in float64, node by node, by ONNX's reference evaluator: who is nearer to the truth?
+
+A trial adds the rounding that the written types allow: operands and results of every node that rounds
+are changed by up to half a unit of their dtype, at random. What differs from trial to trial, no
+implementation can be held to, be it the last bits of a sum or which of two near ties is larger.
+"""
+
+import warnings
+
+import ml_dtypes  # noqa: F401
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import truth_ops
+from model import IR_OF_OPSET, Case, names_read
+from values import BF16, BOOL, F64, FLOATS
+
+ROUNDING = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float16): 2.0**-11, BF16: 2.0**-8,
+            F64: 2.0**-53}
+
+# Operators that round nothing: their results are exact for exact operands.
+EXACT = {"Abs", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+         "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
+         "ConstantOfShape", "DepthToSpace", "Dropout", "Equal", "Expand", "EyeLike", "Flatten", "Floor",
+         "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity",
+         "If", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "GlobalMaxPool", "Min", "Neg",
+         "NonZero", "Not", "OneHot", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "Relu", "Reshape",
+         "ReverseSequence", "Round", "Shape", "Sign", "Size", "Slice", "SpaceToDepth",
+         "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+         "MatMulInteger", "ConvInteger", "ThresholdedRelu"}
+
+
+# Their numbers are float32 also where the tensors are float64: attributes, or what they compute in.
+SINGLE = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Shrink", "Gemm", "LRN",
+          "ThresholdedRelu", "LayerNormalization", "GroupNormalization", "RMSNormalization",
+          "InstanceNormalization", "BatchNormalization", "Resize", "Upsample", "LpNormalization",
+          "MeanVarianceNormalization"}
+
+# An error relative to the largest result (recurrent: of what is computed inside), or of this size.
+OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow"}
+ABSOLUTE = {"Gelu": 2e-8}
+
+
+class Unknown(Exception):
+    """The reference has no answer."""
+
+
+def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """As a value of that dtype, in float64 if it is a float."""
+    if dtype not in FLOATS:
+        return np.asarray(array).astype(dtype)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.asarray(np.asarray(array, F64).astype(dtype), F64)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    return array.astype(F64) if array.dtype in FLOATS else array
+
+
+def _wide_node(node: onnx.NodeProto) -> onnx.NodeProto:
+    """With float64 where it names a float type."""
+    made = onnx.NodeProto()
+    made.CopyFrom(node)
+    floats = {helper.np_dtype_to_tensor_dtype(t) for t in FLOATS}
+    for attribute in made.attribute:
+        if attribute.name in ("dtype", "output_datatype", "output_dtype") and attribute.i in floats:
+            attribute.i = onnx.TensorProto.DOUBLE
+        elif attribute.HasField("t") and attribute.t.data_type in floats:
+            attribute.t.CopyFrom(numpy_helper.from_array(_wide(numpy_helper.to_array(attribute.t))))
+        elif attribute.HasField("g"):
+            attribute.g.CopyFrom(_wide_graph(attribute.g))
+    return made
+
+
+def _wide_graph(graph: onnx.GraphProto) -> onnx.GraphProto:
+    return helper.make_graph(
+        [_wide_node(node) for node in graph.node], graph.name, [],
+        [helper.make_value_info(output.name, onnx.TypeProto()) for output in graph.output],
+        [numpy_helper.from_array(_wide(numpy_helper.to_array(t)), t.name) for t in graph.initializer])
+
+
+class Double:
+    """Evaluates a case in float64."""
+
+    def __init__(self, case: Case):
+        self._case = case
+        self._nodes = [(node, self._session(node)) for node in case.nodes]
+
+    def _session(self, node: onnx.NodeProto) -> ReferenceEvaluator | None:
+        read = sorted(names_read(node) & set(self._case.types))
+        info = [helper.make_value_info(name, onnx.TypeProto()) for name in read]
+        graph = helper.make_graph(
+            [_wide_node(node)], "one", info,
+            [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name])
+        model = helper.make_model(graph, opset_imports=Case(self._case.opset, [node]).domains(),
+                                  ir_version=IR_OF_OPSET[self._case.opset])
+        try:
+            return None if node.op_type in truth_ops.OPERATORS else ReferenceEvaluator(model)
+        except Exception as error:  # noqa: BLE001: whatever it throws for what it doesn't have
+            raise Unknown(str(error)) from error
+
+    def run(self, noise: np.random.Generator | None = None, store: bool = False) -> dict[str, np.ndarray]:
+        """All values. With noise: one trial. With `store`, results are rounded to their dtypes."""
+        found = {name: _wide(array)
+                 for name, array in (self._case.constants | self._case.inputs).items()}
+        for node, session in self._nodes:
+            feeds = {name: found[name] for name in sorted(names_read(node)) if name in found}
+            inexact = node.op_type not in EXACT
+            if noise is not None and inexact:
+                feeds = {name: self._disturb(node, name, array, noise)
+                         for name, array in feeds.items()}
+            for name, array in zip((n for n in node.output if n), self._results(node, session, feeds)):
+                known = self._case.types[name].dtype
+                if noise is not None and inexact:
+                    array = self._disturb(node, name, array, noise, result=True)
+                found[name] = rounded(array, known) if store else array
+        return found
+
+    def _results(self, node: onnx.NodeProto, session, feeds: dict) -> list[np.ndarray]:
+        """In float64 or the integer types of the model."""
+        wanted = [self._case.types[name].dtype for name in node.output if name]
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                results = self._special(node, feeds) or self._session_run(node, session, feeds)
+                return [np.asarray(array).astype(F64 if dtype in FLOATS else dtype)
+                        for array, dtype in zip(results, wanted)]
+        except Exception as error:  # noqa: BLE001: whatever the evaluator throws
+            raise Unknown(f"{node.op_type}: {error}") from error
+
+    def _special(self, node: onnx.NodeProto, feeds: dict) -> list[np.ndarray] | None:
+        """Where a float type in the model is a rounding in the meaning."""
+        if node.op_type in ("Cast", "CastLike"):
+            target = self._case.types[node.output[0]].dtype
+            x = feeds[node.input[0]]
+            if target in FLOATS:
+                return [rounded(x, target)]
+            if target == BOOL:
+                return [x != 0]
+            if x.dtype in FLOATS:
+                return [np.trunc(x).astype(target)]
+            return [x.astype(target)]
+        return None
+
+    def _session_run(self, node, session, feeds: dict) -> list[np.ndarray]:
+        if session is not None:
+            return session.run(None, feeds)
+        made = [self._case.types[name] for name in node.output if name]
+        found = truth_ops.OPERATORS[node.op_type](node, [feeds.get(n) for n in node.input], made)
+        if found is None:
+            raise Unknown(f"{node.op_type}: this form isn't known")
+        return found
+
+    def _disturb(self, node, name: str, array: np.ndarray, noise: np.random.Generator,
+                 result: bool = False) -> np.ndarray:
+        unit = ROUNDING.get(self._case.types[name].dtype)
+        if unit is None or array.dtype != F64:
+            return array
+        if node.op_type in ("Resize", "Upsample") and name in node.input[1:]:
+            return array  # scales decide shapes
+        if node.op_type in SINGLE:
+            unit = max(unit, 2.0**-24)
+        signs = noise.choice([-1.0, 1.0, 0.5, -0.5], array.shape)
+        with np.errstate(all="ignore"):
+            changed = array * (1 + unit * signs)
+            if result and node.op_type in OF_TENSOR and array.size:
+                changed = changed + unit * signs * np.nanmax(np.abs(array), initial=0)
+            if result and node.op_type in ABSOLUTE:
+                changed = changed + ABSOLUTE[node.op_type] * signs
+        return changed
+
+
+def perturbed(case: Case, noise: np.random.Generator) -> tuple[dict, dict]:
+    """Inputs and constants changed by their rounding, for an oracle that can't tell its steps."""
+    def change(array: np.ndarray) -> np.ndarray:
+        unit = ROUNDING.get(array.dtype)
+        if unit is None:
+            return array
+        with np.errstate(all="ignore"):
+            wide = array.astype(F64) * (1 + 2 * unit * noise.choice([-1.0, 1.0], array.shape))
+            return wide.astype(array.dtype)
+    return ({k: change(v) for k, v in case.inputs.items()},
+            {k: change(v) for k, v in case.constants.items()})
