@@ -74,6 +74,7 @@ deps:
 
 models: deps
 	@tools/fetch_models.sh
+	@tools/fetch_node_tests.sh
 
 clean:
 	@echo "== removing build/"
