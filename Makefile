@@ -1,11 +1,14 @@
 # The short commands. Each installs what is missing, works from a fresh clone, and says what it does.
-.PHONY: build test demo bench rivals differential asan tsan format tidy clean deps models build-dev
+.PHONY: build test demo bench rivals differential fuzz asan tsan format tidy clean deps models build-dev
 
 jobs ?= $(shell nproc)
 release := build/release/bin
 text := Tilemesh reads 2026 lines
 # Of `make differential`: others than those of .ci/run.
 seeds ?= 11 12
+# Of `make fuzz`.
+mutants ?= 1000000
+fuzz_seed ?= 11
 # Under the thread sanitizer: what has threads of its own. Kernels aren't among it, since the
 # synchronisation of OpenMP's teams is invisible to it.
 thread_parts := ^(device|mesh|runtime|collectives|backends/cpu|backends/null)/
@@ -47,6 +50,13 @@ differential: models
 	@cmake --build --preset dev --parallel $(jobs) --target model_server
 	@for seed in $(seeds); do build/venv/bin/python tests/differential/run.py --seed $$seed \
 	  --count 15000 --jobs $(jobs) || exit 1; done
+
+fuzz: deps
+	@echo "== trying $(mutants) mutants of .tmb and of .onnx files, faults into build/asan/faults"
+	@cmake --preset asan -DCMAKE_MESSAGE_LOG_LEVEL=NOTICE >/dev/null
+	@cmake --build --preset asan --parallel $(jobs) --target fuzz
+	@for kind in tmb onnx; do build/asan/bin/fuzz $$kind --seed $(fuzz_seed) --count $(mutants) \
+	  --jobs $(jobs) --save build/asan/faults || exit 1; done
 
 asan: deps models
 	@echo "== building and running the tests under the address and undefined-behaviour sanitizers"

@@ -39,7 +39,8 @@ SINGLE = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Shrin
           "MeanVarianceNormalization"}
 
 # An error relative to the largest result (recurrent: of what is computed inside), or of this size.
-OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow"}
+OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow",
+             "Resize", "Upsample"}
 ABSOLUTE = {"Gelu": 2e-8}
 
 

@@ -287,7 +287,22 @@ def reduce_log_sum_exp(node, read, made):
     return [total if keep else np.squeeze(total, axis=axes)]
 
 
+def one_hot(node, read, made):
+    indices, depth, (off, on) = read[0].astype(np.float64), int(np.ravel(read[1])[0]), read[2]
+    axis = attribute(node, "axis", -1) % (indices.ndim + 1)
+    wrapped = np.expand_dims(np.where(indices < 0, indices + depth, indices), axis)
+    places = np.arange(depth).reshape([-1 if d == axis else 1 for d in range(wrapped.ndim)])
+    return [np.where(wrapped == places, on, off)]
+
+
+def mean_variance_normalization(node, read, made):
+    x, axes = read[0], tuple(attribute(node, "axes", [0, 2, 3]))
+    centred = x - np.mean(x, axis=axes, keepdims=True)
+    return [centred / (np.sqrt(np.mean(centred**2, axis=axes, keepdims=True)) + 1e-9)]
+
+
 OPERATORS = {
+    "OneHot": one_hot, "MeanVarianceNormalization": mean_variance_normalization,
     "BatchNormalization": batch_normalization,
     "Erf": erf, "Softplus": softplus, "GlobalMaxPool": global_pool(np.max),
     "GlobalAveragePool": global_pool(np.mean), "GlobalLpPool": global_lp_pool, "LRN": lrn,
