@@ -4,11 +4,14 @@ import numpy as np
 import onnx
 from onnx import helper
 
+import ops_attention  # noqa: F401  (the files of rows fill the table)
+import ops_control  # noqa: F401
 import ops_elementwise
 import ops_linear
-import ops_movement  # noqa: F401  (the files of rows fill the table)
+import ops_movement  # noqa: F401
 import ops_quantize
 import ops_reduce  # noqa: F401
+import ops_vision  # noqa: F401
 import table
 import values
 from model import Builder, Case, Skip, onnx_type
@@ -164,6 +167,7 @@ class Generator:
             raise Skip("empty")
         made = [name for node in case.nodes for name in node.output if name]
         used = {name for node in case.nodes for name in node.input}
+        made = [name for name in made if name in case.types]  # others are sequences
         case.outputs = [name for name in made if name not in used]
         # A value that is used again and given out at once is written in another place.
         inner = [name for name in made if name in used]

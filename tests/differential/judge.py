@@ -126,10 +126,10 @@ def explained(case: Case) -> str:
     except Unknown:
         found = {**case.constants, **case.inputs}
     for node in case.nodes:
-        if any(n and n not in found for n in node.input):
+        if any(n and n not in found for n in node.input) or node.output[0] not in case.types:
             continue
         read = [found[name] if name else None for name in node.input]
-        made = case.types[node.output[0] or node.output[-1]].dtype
+        made = case.types[node.output[0]].dtype
         limits = [float(ml_dtypes.finfo(a.dtype).max) for n in node.output if n
                   for a in [np.empty(0, case.types[n].dtype)] if a.dtype in FLOATS]
         reason = known.open_result(node, read, made) or known.disagreement(node, read) or (

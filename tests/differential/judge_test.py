@@ -9,7 +9,7 @@ import generator
 import known
 import table
 from judge import close, judge
-from model import Builder, Case, Value, infer
+from model import Builder, Case, Skip, Value, infer
 from reference import Double
 from server import Answer
 from shrink import shrink
@@ -120,9 +120,14 @@ class Generators(unittest.TestCase):
             case = generator.Generator(6).make(number)
             self.assertTrue(case.outputs)
             for node in case.nodes:
-                known_types = {name: case.types[name] for name in node.output if name}
-                if node.op_type not in ("NonZero", "Compress", "GroupNormalization", "If"):
-                    self.assertEqual({v.name: v for v in infer(case, node)}, known_types)
+                known_types = {n: case.types[n] for n in node.output if n in case.types}
+                if len(known_types) < sum(map(bool, node.output)):
+                    continue  # a sequence
+                try:
+                    inferred = infer(case, node)
+                except Skip:
+                    continue  # the row has told the types itself
+                self.assertEqual({v.name: v for v in inferred}, known_types)
 
     def test_every_row_makes_a_model(self):
         missing = []

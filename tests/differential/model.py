@@ -181,6 +181,8 @@ class Builder:
 
     def new(self, shape: tuple, dtype: np.dtype | None = None, kind: str | None = None,
             constant: float = 0.3) -> Value:
+        if min(shape, default=0) < 0:
+            raise Skip("a negative size")
         array = values.tensor(self.rng, dtype or self.dtype, shape, kind)
         return self.add(array, constant=self.chance(constant))
 

@@ -92,6 +92,89 @@ def _qlinear_conv(b: Builder):
                   **window(b, x.shape[2:], kernel))
 
 
+def _microsoft(name: str):
+    return row(f"com.microsoft.{name}", since=11)
+
+
+def _parameters(b: Builder, dtype) -> list:
+    """A scale and a zero point."""
+    return [b.const(b.one([0.05, 0.1, 0.013]), F32), b.const(b.one([0, 3, 100]), dtype)]
+
+
+def _qlinear_binary(name: str) -> None:
+    def make(b: Builder):
+        t = b.one(EIGHT)
+        x = b.new(b.shape(1, 3), t, "wide", 0.05)
+        other = b.new(b.one([x.shape, x.shape[-1:], ()]), t, "wide", 0.5)
+        return b.node(name, [x, *_parameters(b, t), other, *_parameters(b, t), *_parameters(b, t)],
+                      domain="com.microsoft", made=[(t, x.shape)])
+    _microsoft(name)(make)
+
+
+_qlinear_binary("QLinearAdd")
+_qlinear_binary("QLinearMul")
+
+
+def _qlinear_unary(name: str, **given) -> None:
+    def make(b: Builder):
+        t = b.one(EIGHT)
+        x = b.new(b.shape(1, 3), t, "wide", 0.05)
+        return b.node(name, [x, *_parameters(b, t), *_parameters(b, t)], domain="com.microsoft",
+                      made=[(t, x.shape)], **{k: b.one(v) for k, v in given.items()})
+    _microsoft(name)(make)
+
+
+_qlinear_unary("QLinearSigmoid")
+_qlinear_unary("QLinearLeakyRelu", alpha=[0.1, 0.5])
+
+
+@_microsoft("QLinearConcat")
+def _qlinear_concat(b: Builder):
+    t, rows = b.one(EIGHT), b.between(1, 4)
+    widths = [b.between(1, 5) for _ in range(b.between(1, 3))]
+    parts = [[b.new((rows, w), t, "wide", 0.05), *_parameters(b, t)] for w in widths]
+    return b.node("QLinearConcat", [*_parameters(b, t), *(v for part in parts for v in part)],
+                  domain="com.microsoft", made=[(t, (rows, sum(widths)))], axis=1)
+
+
+@_microsoft("QLinearSoftmax")
+def _qlinear_softmax(b: Builder):
+    t = b.one(EIGHT)
+    x = b.new((b.between(1, 4), b.between(1, 9)), t, "wide", 0.05)
+    last = [b.const(1 / 256, F32), b.const(0 if t == U8 else -128, t)]
+    return b.node("QLinearSoftmax", [x, *_parameters(b, t), *last], domain="com.microsoft",
+                  made=[(t, x.shape)], axis=-1, opset=13)
+
+
+@_microsoft("QLinearGlobalAveragePool")
+def _qlinear_pool(b: Builder):
+    t = b.one(EIGHT)
+    x = b.new((b.between(1, 2), b.between(1, 5), b.between(1, 6), b.between(1, 6)), t, "wide", 0.05)
+    return b.node("QLinearGlobalAveragePool", [x, *_parameters(b, t), *_parameters(b, t)],
+                  domain="com.microsoft", made=[(t, (*x.shape[:2], 1, 1))], channels_last=0)
+
+
+@_microsoft("DynamicQuantizeMatMul")
+def _dynamic_quantize_matmul(b: Builder):
+    m, k, n = b.between(1, 5), b.between(1, 17), b.between(1, 9)
+    t = b.one(EIGHT)
+    w = b.new((k, n), t, "wide", 1)
+    bias = b.new((n,), F32, "plain", 1) if b.chance(0.5) else None
+    return b.node("DynamicQuantizeMatMul", [b.new((m, k), F32, "plain", 0), w, *_parameters(b, t), bias],
+                  domain="com.microsoft", made=[(F32, (m, n))])
+
+
+@_microsoft("MatMulIntegerToFloat")
+def _matmul_integer_to_float(b: Builder):
+    m, k, n = b.between(1, 5), b.between(1, 17), b.between(1, 9)
+    t, u = b.one(EIGHT), b.one(EIGHT)
+    x, w = b.new((m, k), t, "wide", 0), b.new((k, n), u, "wide", 1)
+    (sx, zx), (sw, zw) = _parameters(b, t), _parameters(b, u)
+    bias = b.new((n,), F32, "plain", 1) if b.chance(0.5) else None
+    return b.node("MatMulIntegerToFloat", [x, w, sx, sw, zx, zw, bias], domain="com.microsoft",
+                  made=[(F32, (m, n))])
+
+
 def pair(b: Builder, x):
     """Quantised and back, as published models have it between their layers."""
     dtype = b.one(EIGHT)
