@@ -165,7 +165,10 @@ def judge(case: Case, answer: Answer) -> Verdict:
 
 
 def _decide(case: Case, answer: Answer, wanted: dict, source: str, different: list[str]) -> Verdict:
-    """Steps 2 and 3."""
+    """Steps 2 and 3, of what the outputs that differ hang on."""
+    case = case.clone()
+    case.outputs = different
+    case.prune()
     try:
         truth = Truth(case)
     except Unknown as error:

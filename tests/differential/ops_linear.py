@@ -16,20 +16,23 @@ def window(b: Builder, spatial: tuple, kernel: tuple, strides=(1, 1, 2, 3), dila
              "dilations": [b.one([1, 1, 1, 2]) if dilate else 1 for _ in range(count)]}
     spread = [(k - 1) * d + 1 for k, d in zip(kernel, found["dilations"])]
     how = b.below(5)
+    if min(spatial) == 0:
+        raise Skip("an image without elements")
     pads = [0] * 2 * count
     if how == 0:
         found["auto_pad"] = b.one(["SAME_UPPER", "SAME_LOWER", "VALID"])
         if found["auto_pad"] != "VALID":
             found["dilations"] = [1] * count
-        return _shorten(b, found, count)
-    if how <= 2:
+            return _shorten(b, found, count)
+    elif how <= 2:
         pads = [b.between(0, max(0, k // 2)) for k in (*kernel, *kernel)]
     elif how == 3:
         pads = [k // 2 for k in (*kernel, *kernel)]
     for d in range(count):
         if spatial[d] + pads[d] + pads[d + count] < spread[d]:
             raise Skip("the window doesn't fit")
-    found["pads"] = pads
+    if how:
+        found["pads"] = pads
     return _shorten(b, found, count)
 
 

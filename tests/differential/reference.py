@@ -25,7 +25,7 @@ EXACT = {"Abs", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot
          "BitwiseXor", "Cast", "CastLike", "Ceil", "Clip", "Compress", "Concat", "Constant",
          "ConstantOfShape", "DepthToSpace", "Dropout", "Equal", "Expand", "EyeLike", "Flatten", "Floor",
          "Gather", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "Hardmax", "Identity",
-         "If", "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "GlobalMaxPool", "Min", "Neg",
+         "IsInf", "IsNaN", "Less", "LessOrEqual", "Max", "MaxPool", "GlobalMaxPool", "Min", "Neg",
          "NonZero", "Not", "OneHot", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "Relu", "Reshape",
          "ReverseSequence", "Round", "Shape", "Sign", "Size", "Slice", "SpaceToDepth",
          "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
@@ -40,7 +40,8 @@ SINGLE = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Shrin
 
 # An error relative to the largest result (recurrent: of what is computed inside), or of this size.
 OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow",
-             "Resize", "Upsample", "Loop", "Scan", "DFT", "STFT"}
+             "Resize", "Upsample", "If", "Loop", "Scan",
+             "DFT", "STFT"}
 ABSOLUTE = {"Gelu": 2e-8}
 
 
