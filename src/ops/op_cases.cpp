@@ -246,6 +246,7 @@ const std::vector<Case>& all_cases() {
     add_movement(result);
     add_indexing(result);
     add_recurrent(result);
+    add_vision(result);
     return result;
   }();
   return cases;

@@ -23,6 +23,9 @@ struct Case {
 /// At least one case for every op; small, with sizes that differ.
 const std::vector<Case>& all_cases();
 
+/// Adds those of images, regions, spectra and sizes that depend on the data.
+void add_vision(std::vector<Case>& cases);
+
 /// Numbers in (0, 1) or, for integers, 1 to 9: in the domain of every function.
 Value random(const Shape& shape, DType dtype = DType::f32);
 

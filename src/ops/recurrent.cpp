@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -54,14 +55,25 @@ Sizes sizes_of(const OpCall& call) {
   return sizes;
 }
 
-/// An activation: a scalar function with the parameters that ONNX gives it by default.
+/// An activation: a scalar function with its parameters, by default those that ONNX gives it.
 struct Activation {
-  ScalarFn fn = ScalarFn::tanh;
+  enum class Fn { scalar, scaled_tanh, thresholded_relu };
+  ScalarFn scalar = ScalarFn::tanh;
   double alpha = 0, beta = 0;
-  double operator()(double x) const { return evaluate(fn, x, 0, alpha, beta); }
+  Fn fn = Fn::scalar;
+
+  double operator()(double x) const {
+    switch (fn) {
+      case Fn::scalar: break;
+      case Fn::scaled_tanh: return alpha * std::tanh(beta * x);
+      case Fn::thresholded_relu: return x > alpha || std::isnan(x) ? x : 0;
+    }
+    return evaluate(scalar, x, 0, alpha, beta);
+  }
 };
 
 Activation activation_named(std::string_view name) {
+  using enum Activation::Fn;
   constexpr std::pair<std::string_view, Activation> kKnown[] = {
       {"sigmoid", {ScalarFn::sigmoid}},
       {"tanh", {ScalarFn::tanh}},
@@ -72,11 +84,29 @@ Activation activation_named(std::string_view name) {
       {"leaky_relu", {ScalarFn::leaky_relu, 0.01}},
       {"hard_sigmoid", {ScalarFn::hard_sigmoid, 0.2, 0.5}},
       {"affine", {ScalarFn::linear, 1, 0}},
+      {"scaled_tanh", {ScalarFn::tanh, 1, 1, scaled_tanh}},
+      {"thresholded_relu", {ScalarFn::relu, 1, 0, thresholded_relu}},
   };
   for (const auto& [known, activation] : kKnown) {
     if (known == name) return activation;
   }
   throw Error(ErrorCode::invalid_argument, fmt::format("there is no activation \"{}\"", name));
+}
+
+/// Takes over parameters that were given, one for each activation.
+void set_parameters(const OpCall& call, std::string_view name, double Activation::*parameter,
+                    std::vector<Activation>& activations) {
+  if (!call.attributes.has(name)) return;
+  const std::vector<double>& values = call.attributes.numbers(name);
+  if (values.empty()) return;
+  if (values.size() != activations.size()) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("attribute \"{}\" wants {} numbers, one for each activation, got {}",
+                            name, activations.size(), values.size()));
+  }
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    activations[i].*parameter = values[i];
+  }
 }
 
 /// `activations_of(cell)` for each direction.
@@ -101,6 +131,8 @@ std::vector<Activation> activations(const OpCall& call, Cell cell, std::int64_t 
                 fmt::format("attribute \"activations\" wants {} names, got {} in \"{}\"", wanted,
                             result.size(), text));
   }
+  set_parameters(call, "activation_alpha", &Activation::alpha, result);
+  set_parameters(call, "activation_beta", &Activation::beta, result);
   return result;
 }
 

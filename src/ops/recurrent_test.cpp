@@ -33,6 +33,40 @@ std::vector<Value> unit_inputs(std::int64_t gates) {
   return {f32({3, 1, 1}, kX), random({1, gates, 1}), random({1, gates, 1}), random({1, 2 * gates})};
 }
 
+/// One step of an rnn that gives its activation of x, for each of some x.
+std::vector<double> activated(const std::string& name, double alpha, double beta) {
+  const std::vector<Value> inputs = {f32({1, 4, 1}, {-2, -0.5F, 0.5F, 2}), f32({1, 1, 1}, {1}),
+                                     f32({1, 1, 1}, {0})};
+  const Attributes attributes = {{"hidden_size", kOne},
+                                 {"activations", name},
+                                 {"activation_alpha", std::vector<double>{alpha}},
+                                 {"activation_beta", std::vector<double>{beta}}};
+  return elements<double>(run("rnn", inputs, attributes));
+}
+
+TEST(Rnn, ActivationsHaveParameters) {
+  using ::testing::DoubleNear;
+  using ::testing::ElementsAre;
+  const auto near = [](double x) {
+    return DoubleNear(x, 1e-6);
+  };
+  EXPECT_THAT(activated("affine", 3, 1), ElementsAre(-5, -0.5, 2.5, 7));
+  EXPECT_THAT(activated("leaky_relu", 0.25, 9), ElementsAre(-0.5, -0.125, 0.5, 2));
+  EXPECT_THAT(activated("thresholded_relu", 0.5, 9), ElementsAre(0, 0, 0, 2));
+  EXPECT_THAT(activated("hard_sigmoid", 0.5, 0.25), ElementsAre(0, 0, 0.5, 1));
+  EXPECT_THAT(activated("scaled_tanh", 2, 0.5),
+              ElementsAre(near(2 * std::tanh(-1.0)), near(2 * std::tanh(-0.25)),
+                          near(2 * std::tanh(0.25)), near(2 * std::tanh(1.0))));
+  EXPECT_THAT(activated("elu", 2, 0),
+              ElementsAre(near(2 * std::expm1(-2)), near(2 * std::expm1(-0.5)), 0.5, 2));
+}
+
+TEST(Rnn, WantsAParameterForEachActivation) {
+  EXPECT_THAT(infer_error("rnn", unit_inputs(1),
+                          {{"hidden_size", kOne}, {"activation_alpha", std::vector<double>{1, 2}}}),
+              HasSubstr("wants 1 numbers, one for each activation, got 2"));
+}
+
 TEST(Lstm, OneUnitByHand) {
   std::vector<Value> inputs = unit_inputs(4);
   inputs.insert(inputs.end(), {absent(), f32({1, 1, 1}, {0.3F}), f32({1, 1, 1}, {-0.2F}),

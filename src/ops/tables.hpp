@@ -24,5 +24,13 @@ std::span<const OpDef> resize_ops();
 std::span<const OpDef> index_ops();
 std::span<const OpDef> search_ops();
 std::span<const OpDef> recurrent_ops();
+std::span<const OpDef> grid_sample_ops();
+std::span<const OpDef> roi_ops();
+std::span<const OpDef> bounded_ops();
+std::span<const OpDef> suppression_ops();
+std::span<const OpDef> column_ops();
+std::span<const OpDef> fourier_ops();
+std::span<const OpDef> determinant_ops();
+std::span<const OpDef> ngram_ops();
 
 }  // namespace tilemesh::ops
