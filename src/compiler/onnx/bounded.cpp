@@ -54,8 +54,8 @@ void non_zero(Node& node) {
 void unique(Node& node) {
   std::int64_t axis = 0;
   const Value x = along_axis(node, axis);
-  const std::vector<Value> results = node.emit_many(
-      "unique", {x}, {{"axis", axis}, {"sorted", node.integer("sorted", 1)}}, 5);
+  const std::vector<Value> results =
+      node.emit_many("unique", {x}, {{"axis", axis}, {"sorted", node.integer("sorted", 1)}}, 5);
   set_counted(node, 0, results[0], static_cast<int>(axis), results[1]);
   set_counted(node, 1, results[2], 0, results[1]);
   if (node.wants(2)) node.set(2, results[3]);

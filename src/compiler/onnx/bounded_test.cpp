@@ -46,7 +46,8 @@ TEST(OnnxBounded, KnownDataGiveTheExactSize) {
   model.initializer("x", floats({4}, {0, 5, 0, 5}));
   model.node("NonZero", {"x"}, {"found"});
   model.node("Unique", {"x"}, {"values", "", "which"});
-  for (const char* name : {"found", "values", "which"}) model.output(name);
+  for (const char* name : {"found", "values", "which"})
+    model.output(name);
   const auto results = run(model);
   EXPECT_THAT(whole(results[0]), ElementsAre(1, 3));
   EXPECT_THAT(read_as<float>(results[1]), ElementsAre(0, 5));
@@ -91,7 +92,9 @@ TEST(OnnxBounded, WhatWorksAcrossIsRefused) {
     model.initializer("i", integer(0));
     model.node("Gather", {"found", "i"}, {"y"}, {{"axis", std::int64_t{1}}});
   });
-  refused([](Model& model) { model.node("Concat", {"found", "found"}, {"y"}, {{"axis", std::int64_t{1}}}); });
+  refused([](Model& model) {
+    model.node("Concat", {"found", "found"}, {"y"}, {{"axis", std::int64_t{1}}});
+  });
   refused([](Model& model) { model.node("NonZero", {"found"}, {"y"}); });
   refused([](Model& model) { model.node("EyeLike", {"found"}, {"y"}); });
 }
@@ -122,10 +125,11 @@ TEST(OnnxBounded, CompressAndUniqueAtRunTime) {
   model.node("Compress", {"x", "large"}, {"kept"});
   model.node("Floor", {"x"}, {"floor"});
   model.node("Unique", {"floor"}, {"values", "first", "which", "often"});
-  for (const char* name : {"kept", "values", "first", "which", "often"}) model.output(name);
+  for (const char* name : {"kept", "values", "first", "which", "often"})
+    model.output(name);
   EXPECT_THAT(output_names(model.import()),
-              ElementsAre("kept", "values", "first", "which", "often", "kept.count",
-                          "values.count", "first.count", "often.count"));
+              ElementsAre("kept", "values", "first", "which", "often", "kept.count", "values.count",
+                          "first.count", "often.count"));
   const auto results = run(model);
   EXPECT_THAT(read_as<float>(results[0]), ElementsAre(2, 3, 0, 0));
   EXPECT_THAT(whole(results[5]), ElementsAre(2));

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "tilemesh/base/math.hpp"
 
@@ -187,13 +189,152 @@ void average_pool(Node& node) {
   node.set(0, node.emit("average_pool", {node.in(0)}, std::move(attributes)));
 }
 
+std::int64_t norm_of(const Node& node) {
+  const std::int64_t p = node.integer("p", 2);
+  if (p < 1) node.invalid(fmt::format("its p is {}", p));
+  return p;
+}
+
+// |x|^p, and what undoes it. Half types would overflow between.
+Value powers(Node& node, Value x, std::int64_t p) {
+  const DType dtype = node.dtype(x);
+  if (is_float(dtype) && size_of(dtype) < 4) x = node.cast(x, DType::f32);
+  if (p == 2) return node.emit("mul", {x, x});
+  const Value sizes = node.emit("abs", {x});
+  if (p == 1) return sizes;
+  return node.emit("pow", {sizes, node.scalar(node.dtype(x), static_cast<double>(p))});
+}
+
+Value root(Node& node, Value sum, std::int64_t p, DType dtype) {
+  if (p == 2) {
+    sum = node.emit("sqrt", {sum});
+  } else if (p != 1) {
+    sum = node.emit("pow", {sum, node.scalar(node.dtype(sum), 1 / static_cast<double>(p))});
+  }
+  return node.cast(sum, dtype);
+}
+
+// Pads the end so far that the windows of ceil_mode need nothing behind it.
+void pad_for_ceil(const Shape& x, Window& window) {
+  for (std::size_t i = 0; i < window.rank(); ++i) {
+    const std::int64_t size = x[static_cast<int>(i) + 2] + window.pads[i];
+    std::int64_t& end = window.pads[i + window.rank()];
+    const std::int64_t room = size + end - window.extent(i);
+    const std::int64_t stride = window.strides[i];
+    const bool starts_inside = room >= 0 && (room / stride + 1) * stride < size;
+    if (room % stride != 0 && starts_inside) end += stride - room % stride;
+  }
+}
+
+// A mean over windows that lie inside the input and its zeros, times their size.
+void lp_pool(Node& node) {
+  const Value x = node.in(0);
+  const std::int64_t p = norm_of(node);
+  const Integers kernel = node.required_integers("kernel_shape");
+  if (kernel.size() != spatial_rank(node, x)) {
+    node.invalid(fmt::format("its kernel_shape has {} numbers for {}", kernel.size(),
+                             node.shape(x).to_string()));
+  }
+  Window window = read_window(node, kernel);
+  resolve_auto_pad(node, node.shape(x), window);
+  if (node.integer("ceil_mode", 0) != 0) pad_for_ceil(node.shape(x), window);
+  std::int64_t taps = 1;
+  for (const std::int64_t size : kernel)
+    taps = checked_mul(taps, size);
+  const Value mean = node.emit("average_pool", {powers(node, x, p)},
+                               {{"kernel", window.kernel},
+                                {"strides", window.strides},
+                                {"pads", window.pads},
+                                {"dilations", window.dilations},
+                                {"count_include_pad", std::int64_t{1}}});
+  const Value taken = node.scalar(node.dtype(mean), static_cast<double>(taps));
+  node.set(0, root(node, node.emit("mul", {mean, taken}), p, node.dtype(x)));
+}
+
+void global_lp_pool(Node& node) {
+  const Value x = node.in(0);
+  const std::int64_t p = norm_of(node);
+  Integers axes(spatial_rank(node, x));
+  std::iota(axes.begin(), axes.end(), 2);
+  const Value sum = node.emit("reduce_sum", {powers(node, x, p)},
+                              {{"axes", axes}, {"keepdims", std::int64_t{1}}});
+  node.set(0, root(node, sum, p, node.dtype(x)));
+}
+
+// Where the elements come from that a pool took, by its kernel, strides and pads.
+Shape unpooled_shape(const Node& node, const Shape& x) {
+  const Window window = read_window(node, node.required_integers("kernel_shape"));
+  Integers sizes = {x[0], x[1]};
+  for (std::size_t i = 0; i < window.rank(); ++i) {
+    const std::int64_t reach = checked_mul(x[static_cast<int>(i) + 2] - 1, window.strides[i]);
+    sizes.push_back(reach + window.kernel[i] - window.pads[i] - window.pads[i + window.rank()]);
+  }
+  return Shape(std::span<const std::int64_t>(sizes));
+}
+
+// The indices count in the shape that the pool's window gives; a larger output is filled up with
+// zeros at the ends.
+void max_unpool(Node& node) {
+  const Value x = node.in(0);
+  const Value indices = node.in(1);
+  const Shape shape = node.shape(x);
+  if (spatial_rank(node, x) != node.required_integers("kernel_shape").size() ||
+      !(node.shape(indices) == shape)) {
+    node.invalid(fmt::format("its indices {} or its kernel_shape don't fit its input {}",
+                             node.shape(indices).to_string(), shape.to_string()));
+  }
+  const Shape inner = unpooled_shape(node, shape);
+  const Value zero = node.scalar(node.dtype(x), 0);
+  const Value room = node.expand(zero, Shape{inner.element_count()});
+  const Shape row{shape.element_count()};
+  const Value flat =
+      node.emit("scatter_elements", {room, node.reshape(indices, row), node.reshape(x, row)},
+                {{"axis", std::int64_t{0}}, {"reduction", "none"}});
+  Value y = node.reshape(flat, inner);
+  if (node.has(2)) {
+    const Integers wanted = node.known_integers(2, "output_shape");
+    Integers pads(2 * static_cast<std::size_t>(inner.rank()), 0);
+    for (int d = 0; d < inner.rank(); ++d) {
+      const auto i = static_cast<std::size_t>(d);
+      if (std::cmp_not_equal(wanted.size(), inner.rank()) || wanted[i] < inner[d]) {
+        node.invalid(fmt::format("its output_shape is [{}], its window gives {}",
+                                 fmt::join(wanted, ","), inner.to_string()));
+      }
+      pads[i + wanted.size()] = wanted[i] - inner[d];
+    }
+    y = node.emit("pad", {y, zero}, {{"pads", pads}});
+  }
+  node.set(0, y);
+}
+
+// The image has as many spatial dims as the kernel.
+void col2im(Node& node) {
+  const Integers image = node.known_integers(1, "image_shape");
+  const Integers kernel = node.known_integers(2, "block_shape");
+  if (kernel.size() != image.size()) {
+    node.invalid(
+        fmt::format("its image has {} dims, its blocks have {}", image.size(), kernel.size()));
+  }
+  const Window window = read_window(node, kernel);
+  node.set(0, node.emit("col2im", {node.in(0)},
+                        {{"image", image},
+                         {"kernel", window.kernel},
+                         {"strides", window.strides},
+                         {"pads", window.pads},
+                         {"dilations", window.dilations}}));
+}
+
 constexpr OnnxOp kRows[] = {
     {.name = "AveragePool", .since = 7, .handler = average_pool},
+    {.name = "Col2Im", .since = 18, .handler = col2im, .values_needed = 0b110},
     {.name = "Conv", .handler = conv},
     {.name = "ConvTranspose", .handler = conv_transpose},
     {.name = "GlobalAveragePool", .handler = direct, .op = "global_average_pool"},
     {.name = "GlobalMaxPool", .handler = direct, .op = "global_max_pool"},
+    {.name = "GlobalLpPool", .since = 2, .handler = global_lp_pool},
+    {.name = "LpPool", .since = 2, .handler = lp_pool},
     {.name = "MaxPool", .handler = max_pool},
+    {.name = "MaxUnpool", .since = 9, .handler = max_unpool, .values_needed = 0b100},
 };
 
 }  // namespace

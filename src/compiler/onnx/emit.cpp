@@ -56,6 +56,7 @@ std::vector<Value> Importer::emit(std::string_view op, std::vector<Value> inputs
     graph_[output].name = node_name_;
     sources_[static_cast<std::uint32_t>(output)] = sources;
   }
+  spread_counts(block_->nodes.back());
   return outputs;
 }
 
@@ -124,6 +125,8 @@ Importer::Side Importer::import_side(const onnx::GraphProto& graph, Scope& outer
     side.block->results = inline_graph(graph, outer);
     const std::vector<Value>& results = side.block->results;
     side.poisoned = std::find(results.begin(), results.end(), kPoison) != results.end();
+    for (const Value result : results)
+      require_whole(result, "gives, as a branch's result,");
     if (std::cmp_not_equal(results.size(), output_count)) {
       throw Error(ErrorCode::invalid_file,
                   fmt::format("a branch gives {} results, its node has {} outputs", results.size(),

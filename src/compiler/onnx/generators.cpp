@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "compiler/onnx/node.hpp"
+#include "compiler/onnx/importer.hpp"
 #include "compiler/onnx/tensor.hpp"
 
 /// Operators that make tensors out of nothing, shapes or single numbers: always constants.
@@ -39,6 +39,14 @@ void constant(Node& node) {
   }
 }
 
+// One size of a shape: a number, or the count where it depends on the data.
+Value size_along(Node& node, Value x, int dim) {
+  for (const CountedDim& counted : node.importer().counted_dims(x)) {
+    if (counted.dim == dim) return node.reshape(counted.count, Shape{1});
+  }
+  return node.integers_constant({node.shape(x)[dim]});
+}
+
 void shape(Node& node) {
   const Shape of = node.shape(node.in(0));
   const int rank = of.rank();
@@ -50,7 +58,13 @@ void shape(Node& node) {
   std::vector<std::int64_t> sizes;
   for (std::int64_t i = start; i < end; ++i)
     sizes.push_back(of[static_cast<int>(i)]);
-  node.set(0, node.integers_constant(sizes));
+  if (node.importer().counted_dims(node.in(0)).empty() || sizes.empty()) {
+    return node.set(0, node.integers_constant(sizes));
+  }
+  std::vector<Value> parts;
+  for (std::int64_t i = start; i < end; ++i)
+    parts.push_back(size_along(node, node.in(0), static_cast<int>(i)));
+  node.set(0, node.emit("concat", parts, {{"axis", std::int64_t{0}}}));
 }
 
 void size(Node& node) {

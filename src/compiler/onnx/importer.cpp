@@ -86,6 +86,7 @@ Graph Importer::run() {
     output.name = name;
     output.value = value;
   }
+  add_count_outputs();
   problems_.raise();
   return pruned(graph_);
 }
@@ -223,6 +224,7 @@ std::vector<Value> Importer::call_handler(const onnx::NodeProto& proto, const On
         node.unsupported(fmt::format("its output {} isn't supported", i));
       }
     }
+    require_counts(node);
     outputs = node.outputs();
   } catch (const NeedsValue& need) {
     note_needed(need, fmt::format("{} for its {}", describe(proto), need.what));

@@ -59,6 +59,12 @@ struct Scope {
   std::unordered_set<std::string> sparse_tensors;
 };
 
+/// A dim of which only the first elements are there, as many as the scalar `count` says.
+struct CountedDim {
+  int dim = 0;
+  Value count = kNoValue;
+};
+
 /// Evaluates a model in order, as far as it is known: every value has a static shape, nodes on
 /// constants are computed at once, the rest is appended to a Graph. Used once.
 class Importer {
@@ -80,6 +86,12 @@ class Importer {
   std::vector<Value> branch(Value condition, const onnx::GraphProto& then_graph,
                             const onnx::GraphProto& else_graph, Scope& outer, int output_count);
 
+  // Sizes that depend on the data (counted.cpp).
+  void set_counted(Value value, int dim, Value count);
+  const std::vector<CountedDim>& counted_dims(Value value) const;
+  /// Throws unsupported if the value has a counted dim; `why` is what would be done to it.
+  void require_whole(Value value, const std::string& why) const;
+
  private:
   struct Side;
 
@@ -99,6 +111,12 @@ class Importer {
   void note_unknown(const onnx::NodeProto& node, const Versions& versions);
   void note_needed(const NeedsValue& need, const std::string& node);
 
+  void spread_counts(const GraphNode& node);
+  void check_partners(const OpCall& call, const Factors& factors, const GraphNode& node, int factor,
+                      Value count) const;
+  void require_counts(const Node& node) const;
+  void add_count_outputs();
+
   Value look_up(std::string_view name, Scope& scope, const std::string& user);
   void bind(const std::string& name, Value value, Scope& scope);
   bool can_fold(const GraphNode& node) const;
@@ -117,6 +135,7 @@ class Importer {
   std::int64_t model_bytes_ = 0;  ///< of the file and the tensors beside it
   std::int64_t made_bytes_ = 0;   ///< of the constants that were computed
   std::unordered_map<std::uint32_t, std::vector<Value>> sources_;  ///< what a value was made from
+  std::unordered_map<std::uint32_t, std::vector<CountedDim>> counted_;
   Problems problems_;
 };
 

@@ -11,6 +11,7 @@
 
 #include "tilemesh/compiler/compile.hpp"
 #include "tilemesh/compiler/onnx_tensor.hpp"
+#include "tilemesh/types/strided.hpp"
 
 #include "compiler/interpret.hpp"
 #include "compiler/onnx/constants.hpp"
@@ -40,6 +41,26 @@ bool equal(const ConstantData& got, const ConstantData& want) {
   return true;
 }
 
+// Of an output with room behind its elements, what its count says is there.
+ConstantData counted_part(const Graph& graph, const std::vector<ConstantData>& results,
+                          std::size_t number, const Shape& wanted) {
+  ConstantData data = results[number];
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (graph.outputs[i].name != graph.outputs[number].name + ".count") continue;
+    const std::int64_t count = onnx_importer::read_as<std::int64_t>(results[i])[0];
+    for (int d = 0; d < wanted.rank() && wanted.rank() == data.shape.rank(); ++d) {
+      if (wanted[d] != count || data.shape[d] <= count) continue;
+      const Shape part = data.shape.with(d, count);
+      auto bytes = std::make_shared<std::vector<std::byte>>(
+          static_cast<std::size_t>(part.element_count() * size_of(data.dtype)));
+      copy_strided({data.bytes->data(), data.dtype, part, row_major_strides(data.shape)},
+                   {bytes->data(), data.dtype, part, row_major_strides(part)});
+      return {data.dtype, part, bytes};
+    }
+  }
+  return data;
+}
+
 std::vector<ConstantData> read_all(const fs::path& folder, const std::string& kind) {
   std::vector<ConstantData> tensors;
   for (int i = 0; fs::exists(folder / (kind + "_" + std::to_string(i) + ".pb")); ++i)
@@ -65,7 +86,7 @@ std::string outcome(const fs::path& folder) {
     graph.check();
     const std::vector<ConstantData> got = interpret(graph, inputs);
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      if (i >= got.size() || !equal(got[i], wanted[i]))
+      if (i >= got.size() || !equal(counted_part(graph, got, i, wanted[i].shape), wanted[i]))
         return "differs in output " + std::to_string(i);
     }
     return "passed";
@@ -105,7 +126,7 @@ TEST(OnnxNodeTests, PassOrAreUnsupported) {
       ADD_FAILURE() << entry.path().filename() << ": " << result;
     }
   }
-  EXPECT_GE(passed, 815) << unsupported << " are unsupported";
+  EXPECT_GE(passed, 855) << unsupported << " are unsupported";
   if (const char* file = std::getenv("TILEMESH_ONNX_NODE_REPORT"); file != nullptr) {
     std::ofstream report(file);
     report << passed << " passed, " << unsupported << " unsupported\n";

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "compiler/onnx/node.hpp"
 
@@ -31,8 +33,58 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "sigmoid,tanh,tanh", once for each direction.
-std::string activations_of(const Node& node, const Kind& kind, int directions) {
+/// An activation: what ONNX calls it, our name, and how many of alpha and beta it has, with their
+/// defaults (none: they must be given).
+struct Activation {
+  std::string_view name, ours;
+  int parameters = 0;
+  std::optional<double> alpha = 0, beta = 0;
+};
+
+constexpr Activation kActivations[] = {
+    {"affine", "affine", 2, 1, 0},
+    {"elu", "elu", 1, 1},
+    {"hardsigmoid", "hard_sigmoid", 2, 0.2, 0.5},
+    {"leakyrelu", "leaky_relu", 1, 0.01},
+    {"relu", "relu"},
+    {"scaledtanh", "scaled_tanh", 2, std::nullopt, std::nullopt},
+    {"sigmoid", "sigmoid"},
+    {"softplus", "softplus"},
+    {"softsign", "softsign"},
+    {"tanh", "tanh"},
+    {"thresholdedrelu", "thresholded_relu", 1, 1},
+};
+
+const Activation& activation_named(const Node& node, const std::string& name) {
+  const auto found =
+      std::find_if(std::begin(kActivations), std::end(kActivations),
+                   [&](const Activation& known) { return known.name == lower(name); });
+  if (found == std::end(kActivations)) node.invalid(fmt::format("it has an activation {}", name));
+  return *found;
+}
+
+/// Takes the numbers of an attribute one by one.
+class Parameters {
+ public:
+  Parameters(const Node& node, std::string_view name)
+      : node_(node), name_(name), values_(node.numbers(name)) {}
+
+  double next(const std::optional<double>& fallback, std::string_view activation) {
+    if (taken_ < values_.size()) return values_[taken_++];
+    if (!fallback) node_.invalid(fmt::format("its {} is too short for {}", name_, activation));
+    return *fallback;
+  }
+
+ private:
+  const Node& node_;
+  std::string_view name_;
+  std::vector<double> values_;
+  std::size_t taken_ = 0;
+};
+
+// The activations of each direction in turn, and their alphas and betas: those that have such
+// parameters take them in order.
+void add_activations(const Node& node, const Kind& kind, int directions, Attributes& attributes) {
   std::vector<std::string> names = node.texts("activations");
   const std::size_t wanted = kind.activations.size() * static_cast<std::size_t>(directions);
   if (names.empty()) {
@@ -42,14 +94,18 @@ std::string activations_of(const Node& node, const Kind& kind, int directions) {
   if (names.size() != wanted) {
     node.invalid(fmt::format("it has {} activations, {} are wanted", names.size(), wanted));
   }
-  std::transform(names.begin(), names.end(), names.begin(), lower);
-  static constexpr std::string_view kKnown[] = {"sigmoid", "tanh", "relu"};
-  for (const std::string& name : names) {
-    if (std::find(std::begin(kKnown), std::end(kKnown), name) == std::end(kKnown)) {
-      node.unsupported(fmt::format("the activation {} isn't supported in it", name));
-    }
+  Parameters alphas(node, "activation_alpha");
+  Parameters betas(node, "activation_beta");
+  std::vector<double> alpha, beta;
+  for (std::string& name : names) {
+    const Activation& activation = activation_named(node, name);
+    alpha.push_back(activation.parameters > 0 ? alphas.next(activation.alpha, name) : 0);
+    beta.push_back(activation.parameters > 1 ? betas.next(activation.beta, name) : 0);
+    name = activation.ours;
   }
-  return fmt::format("{}", fmt::join(names, ","));
+  attributes.set("activations", fmt::format("{}", fmt::join(names, ",")));
+  attributes.set("activation_alpha", std::move(alpha));
+  attributes.set("activation_beta", std::move(beta));
 }
 
 // Lengths that are known to be the whole sequence say nothing.
@@ -69,9 +125,8 @@ Attributes attributes_of(const Node& node, const Kind& kind, const Shape& recurr
     node.invalid(fmt::format("its hidden_size is {}, its recurrence weights are {}",
                              node.integer("hidden_size", hidden), recurrence.to_string()));
   }
-  Attributes attributes{{"hidden_size", hidden},
-                        {"direction", direction},
-                        {"activations", activations_of(node, kind, directions)}};
+  Attributes attributes{{"hidden_size", hidden}, {"direction", direction}};
+  add_activations(node, kind, directions, attributes);
   if (node.has_attribute("clip")) attributes.set("clip", node.number("clip", 0));
   if (kind.op == "lstm") attributes.set("input_forget", node.integer("input_forget", 0));
   if (kind.op == "gru") {

@@ -61,17 +61,18 @@ void affine_grid(Node& node) {
   const Integers size = node.known_integers(1, "size");
   const std::int64_t spatial = std::ssize(size) - 2;
   if (spatial != 2 && spatial != 3) {
-    node.invalid(fmt::format("its size has {} numbers: [N,C,H,W] or [N,C,D,H,W] is wanted",
-                             size.size()));
+    node.invalid(
+        fmt::format("its size has {} numbers: [N,C,H,W] or [N,C,D,H,W] is wanted", size.size()));
   }
   if (!(node.shape(theta) == Shape{size[0], spatial, spatial + 1})) {
-    node.invalid(fmt::format("its theta is {}, [{},{},{}] is wanted",
-                             node.shape(theta).to_string(), size[0], spatial, spatial + 1));
+    node.invalid(fmt::format("its theta is {}, [{},{},{}] is wanted", node.shape(theta).to_string(),
+                             size[0], spatial, spatial + 1));
   }
   const Integers image(size.begin() + 2, size.end());
   const std::int64_t count = Shape(std::span<const std::int64_t>(image)).element_count();
   if (count > kMaxGrid) {
-    node.unsupported(fmt::format("its grid has {} places, up to {} are supported", count, kMaxGrid));
+    node.unsupported(
+        fmt::format("its grid has {} places, up to {} are supported", count, kMaxGrid));
   }
   const bool align_corners = node.integer("align_corners", 0) != 0;
   const Value places =
@@ -115,8 +116,8 @@ void max_roi_pool(Node& node) {
 Value deformed_columns(Node& node, const Shape& weights) {
   const Integers kernel(weights.begin() + 2, weights.end());
   if (const Integers said = node.integers("kernel_shape", kernel); said != kernel) {
-    node.invalid(fmt::format("its kernel_shape has other sizes than its weights {}",
-                             weights.to_string()));
+    node.invalid(
+        fmt::format("its kernel_shape has other sizes than its weights {}", weights.to_string()));
   }
   std::vector<Value> operands = {node.in(0), node.in(2)};
   if (node.has(4)) operands.push_back(node.in(4));

@@ -107,7 +107,36 @@ void pad(Node& node) {
   node.set(0, node.emit("pad", operands, {{"pads", all}, {"mode", mode}}));
 }
 
+// Cuts what is larger than wanted and fills up what is smaller, the odd element at the end.
+void center_crop_pad(Node& node) {
+  const Value x = node.in(0);
+  const Shape from = node.shape(x);
+  const Integers wanted = node.known_integers(1, "shape");
+  Integers axes = all_axes(static_cast<std::size_t>(from.rank()));
+  if (node.has_attribute("axes")) axes = node.normal_axes(node.integers("axes"), from.rank());
+  if (wanted.size() != axes.size()) {
+    node.invalid(fmt::format("it has {} sizes for {} axes", wanted.size(), axes.size()));
+  }
+  Integers starts, ends, pads(2 * axes.size(), 0);
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const std::int64_t size = from[static_cast<int>(axes[i])];
+    if (wanted[i] < 0) node.invalid(fmt::format("it has a size of {}", wanted[i]));
+    const std::int64_t kept = std::min(size, wanted[i]);
+    starts.push_back((size - kept) / 2);
+    ends.push_back(starts[i] + kept);
+    pads[i] = (wanted[i] - kept) / 2;
+    pads[i + axes.size()] = wanted[i] - kept - pads[i];
+  }
+  const Integers steps(axes.size(), 1);
+  const Value cut = node.emit(
+      "slice", {x}, {{"starts", starts}, {"ends", ends}, {"axes", axes}, {"steps", steps}});
+  node.set(0, node.emit("pad", {cut},
+                        {{"pads", spread_pads(node, pads, axes, from.rank())},
+                         {"mode", std::string("constant")}}));
+}
+
 constexpr OnnxOp kRows[] = {
+    {.name = "CenterCropPad", .since = 18, .handler = center_crop_pad, .values_needed = 0b10},
     {.name = "Pad", .since = 2, .handler = pad, .values_needed = 0b1010},
     {.name = "Slice", .handler = slice, .values_needed = 0b11110},
 };

@@ -40,9 +40,10 @@ void dft(Node& node) {
 // The indices of overlapping frames of a signal.
 Value frame_indices(Node& node, std::int64_t frames, std::int64_t step, std::int64_t length) {
   if (frames > kMaxElements / length) {
-    node.unsupported(fmt::format("it cuts the signal into {} frames of {}: up to {} elements are "
-                                 "supported",
-                                 frames, length, kMaxElements));
+    node.unsupported(
+        fmt::format("it cuts the signal into {} frames of {}: up to {} elements are "
+                    "supported",
+                    frames, length, kMaxElements));
   }
   std::vector<std::int64_t> indices;
   indices.reserve(static_cast<std::size_t>(frames * length));
@@ -71,8 +72,8 @@ void stft(Node& node) {
                               : windowed  ? node.shape(node.in(2)).element_count()
                                           : size;
   if (step < 1 || length < 1 || length > size) {
-    node.invalid(fmt::format("it cuts a signal of {} into frames of {}, {} apart", size, length,
-                             step));
+    node.invalid(
+        fmt::format("it cuts a signal of {} into frames of {}, {} apart", size, length, step));
   }
   const std::int64_t frames = (size - length) / step + 1;
   Value framed = node.emit("gather", {signal, frame_indices(node, frames, step, length)},
@@ -115,7 +116,8 @@ std::vector<std::int64_t> mel_corners(const Node& node, std::int64_t bands, std:
 void mel_weight_matrix(Node& node) {
   const std::int64_t bands = node.known_integer(0, "num_mel_bins");
   const std::int64_t length = node.known_integer(1, "dft_length");
-  if (bands < 0 || length < 1 || bands > kMaxElements || length / 2 + 1 > kMaxElements / (bands + 1)) {
+  if (bands < 0 || length < 1 || bands > kMaxElements ||
+      length / 2 + 1 > kMaxElements / (bands + 1)) {
     node.unsupported(fmt::format("it makes {} bands of a spectrum of {}", bands, length));
   }
   const std::vector<std::int64_t> corners = mel_corners(node, bands, length);
@@ -133,7 +135,8 @@ void mel_weight_matrix(Node& node) {
       set(bin, corner[2] - bin, corner[2] - corner[1]);
   }
   const DType dtype = dtype_of(node.integer("output_datatype", 1), "output_datatype");
-  node.set(0, node.cast(node.constant(make_constant(Shape{length / 2 + 1, bands}, weights)), dtype));
+  node.set(0,
+           node.cast(node.constant(make_constant(Shape{length / 2 + 1, bands}, weights)), dtype));
 }
 
 void tf_idf(Node& node) {

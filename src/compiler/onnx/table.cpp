@@ -15,7 +15,8 @@ Table make_table() {
   for (const std::span<const OnnxOp> rows :
        {elementwise_rows(), generator_rows(), shape_rows(), slice_rows(), resize_rows(),
         conv_rows(), matmul_rows(), norm_rows(), reduce_rows(), index_rows(), loss_rows(),
-        quantize_rows(), recurrent_rows(), control_rows()}) {
+        quantize_rows(), recurrent_rows(), control_rows(), bounded_rows(), sampling_rows(),
+        spectrum_rows()}) {
     for (const OnnxOp& row : rows) {
       TILEMESH_CHECK(table.emplace(row.name, &row).second, "an ONNX op has two rows");
     }
@@ -23,6 +24,10 @@ Table make_table() {
   return table;
 }
 
+constexpr std::string_view kStrings =
+    "programs have no strings: cut the model behind it, and give what it makes as an input";
+constexpr std::string_view kRandom =
+    "programs have no random numbers: draw them before, and give them as an input";
 constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"Loop", "programs have no loops"},
     {"Scan", "programs have no loops"},
@@ -38,19 +43,17 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"Optional", "programs have no optionals"},
     {"OptionalHasElement", "programs have no optionals"},
     {"OptionalGetElement", "programs have no optionals"},
-    {"StringNormalizer", "programs have no strings"},
-    {"TfIdfVectorizer", "programs have no strings"},
-    {"StringConcat", "programs have no strings"},
-    {"StringSplit", "programs have no strings"},
-    {"RegexFullMatch", "programs have no strings"},
-    {"Bernoulli", "programs have no random numbers"},
-    {"Multinomial", "programs have no random numbers"},
-    {"RandomNormal", "programs have no random numbers"},
-    {"RandomNormalLike", "programs have no random numbers"},
-    {"RandomUniform", "programs have no random numbers"},
-    {"RandomUniformLike", "programs have no random numbers"},
-    {"NonMaxSuppression", "its output's shape depends on the data"},
-    {"Unique", "its output's shape depends on the data"},
+    {"StringNormalizer", kStrings},
+    {"StringConcat", kStrings},
+    {"StringSplit", kStrings},
+    {"RegexFullMatch", kStrings},
+    {"Bernoulli", kRandom},
+    {"Multinomial", kRandom},
+    {"RandomNormal", kRandom},
+    {"RandomNormalLike", kRandom},
+    {"RandomUniform", kRandom},
+    {"RandomUniformLike", kRandom},
+    {"ImageDecoder", "programs read no files: decode the image before, and give its elements"},
 };
 
 }  // namespace

@@ -45,6 +45,9 @@ std::span<const OnnxOp> loss_rows();
 std::span<const OnnxOp> quantize_rows();
 std::span<const OnnxOp> recurrent_rows();
 std::span<const OnnxOp> control_rows();
+std::span<const OnnxOp> bounded_rows();
+std::span<const OnnxOp> sampling_rows();
+std::span<const OnnxOp> spectrum_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);

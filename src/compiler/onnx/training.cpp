@@ -75,13 +75,11 @@ void momentum(Node& node) {
     node.invalid(fmt::format("its mode is \"{}\"", mode));
   }
   const double alpha = node.number("alpha", 0);
-  const Value beta =
-      step.unless_first(step.constant(node.number("beta", 0)), step.constant(1));
+  const Value beta = step.unless_first(step.constant(node.number("beta", 0)), step.constant(1));
   for (int i = 0; i < step.count(); ++i) {
     const Value gradient = step.gradient(i);
     const Value speed = step.add(step.scaled(alpha, step.state(0, i)), step.mul(beta, gradient));
-    const Value way =
-        mode == "standard" ? speed : step.add(gradient, step.scaled(alpha, speed));
+    const Value way = mode == "standard" ? speed : step.add(gradient, step.scaled(alpha, speed));
     step.set(0, i, step.sub(step.tensor(i), step.mul(step.rate(), way)));
     step.set(1, i, speed);
   }
@@ -94,8 +92,7 @@ void adam(Node& node) {
   const auto rest = [&](double base) {
     return step.sub(step.constant(1), node.emit("pow", {step.constant(base), step.number()}));
   };
-  const Value later =
-      step.mul(step.rate(), step.div(node.emit("sqrt", {rest(beta)}), rest(alpha)));
+  const Value later = step.mul(step.rate(), step.div(node.emit("sqrt", {rest(beta)}), rest(alpha)));
   const Value rate = step.unless_first(later, step.rate());
   for (int i = 0; i < step.count(); ++i) {
     const Value gradient = step.gradient(i);

@@ -35,19 +35,25 @@ std::vector<float> step(const std::string& op, std::int64_t number, int states,
   }
   model.node(op, inputs, outputs, attributes).set_domain("ai.onnx.preview.training");
   std::vector<float> results;
-  for (const ConstantData& data : run(model)) results.push_back(read_as<float>(data)[0]);
+  for (const ConstantData& data : run(model))
+    results.push_back(read_as<float>(data)[0]);
   return results;
 }
 
 TEST(OnnxTraining, AdagradDividesByAllGradients) {
-  const auto near = [](float h, float x, float g) { return x - 0.1F / 1.5F * g / (std::sqrt(h) + 0.5F); };
+  const auto near = [](float h, float x, float g) {
+    return x - 0.1F / 1.5F * g / (std::sqrt(h) + 0.5F);
+  };
   EXPECT_THAT(step("Adagrad", 5, 1, {{"decay_factor", 0.1F}, {"epsilon", 0.5F}}),
               Pointwise(FloatNear(1e-6F), {near(3, 1, -1), near(12, 2, 3), 3.0F, 12.0F}));
 }
 
 TEST(OnnxTraining, MomentumGoesOn) {
   const std::vector<std::pair<std::string, AttributeOf>> standard = {
-      {"alpha", 0.5F}, {"beta", 0.25F}, {"norm_coefficient", 1.0F}, {"mode", std::string("standard")}};
+      {"alpha", 0.5F},
+      {"beta", 0.25F},
+      {"norm_coefficient", 1.0F},
+      {"mode", std::string("standard")}};
   // Gradients of 0 and 5; the first step takes them whole.
   EXPECT_THAT(step("Momentum", 0, 1, standard),
               Pointwise(FloatNear(1e-6F), {0.9F, 1.35F, 1.0F, 6.5F}));
