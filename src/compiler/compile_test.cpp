@@ -206,7 +206,7 @@ TEST(Graph, PrintsOneLineANode) {
             "input %0 = x : f32[4,3]\n"
             "input %1 = w : f32[3,2]\n"
             "input %2 = s : f32[4,2]\n"
-            "%3 = matmul(%0, %1) : f32[4,2]  // matmul_0\n"
+            "%3 = matmul(%0, %1) {transpose_a=0, transpose_b=0} : f32[4,2]  // matmul_0\n"
             "%4 = add(%3, %2) : f32[4,2]  // add_1\n"
             "%5 = softmax(%4) {axis=1} : f32[4,2]  // softmax_2\n"
             "output y = %4 : f32[4,2]\n"

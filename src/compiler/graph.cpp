@@ -54,6 +54,12 @@ OpCall Graph::call_of(const GraphNode& node) const {
   return call;
 }
 
+void Graph::canonicalise(GraphNode& node) const {
+  OpCall call = call_of(node);
+  tilemesh::canonicalise(call);
+  node.attributes = std::move(call.attributes);
+}
+
 namespace {
 
 bool ends_in_fail(const GraphBlock& block) {
@@ -112,6 +118,7 @@ std::vector<GraphValueId> Graph::append(GraphBlock& block, GraphNode node, int o
       throw node.name.empty() ? error : error.in(fmt::format("node \"{}\"", node.name));
     }
     types = std::move(call.outputs);
+    node.attributes = std::move(call.attributes);
   }
   node.outputs.clear();
   for (std::size_t i = 0; i < types.size(); ++i) {

@@ -93,6 +93,8 @@ class Checker {
     TILEMESH_CHECK(node.def != nullptr, where(user + " has no op"));
     OpCall call = graph_.call_of(node);
     infer_outputs(call);
+    TILEMESH_CHECK(call.attributes == node.attributes,
+                   where(user + " has attributes that aren't in canonical form"));
     TILEMESH_CHECK(call.outputs.size() == node.outputs.size(),
                    where(fmt::format("{} has {} outputs instead of {}", user, node.outputs.size(),
                                      call.outputs.size())));

@@ -194,6 +194,7 @@ class LayoutAssigner {
     node.implementation = "convert";
     node.inputs = {id};
     node.outputs = {converted};
+    graph_.canonicalise(node);
     nodes.push_back(std::move(node));
     original_[converted] = first;
     scopes_.back()[first].push_back({layout, converted});

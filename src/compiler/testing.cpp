@@ -370,7 +370,7 @@ void add_piece(const ShardPiece& piece, const ShardValues& source, ShardValues& 
 void exchange(const Program& program, const ProgramOp& op, std::vector<Device>& devices) {
   const TensorSpec& from = program.values[op.inputs[0]].spec;
   const TensorSpec& to = program.values[op.outputs[0]].spec;
-  const auto fill = static_cast<ReduceOp>(op.attributes.integer_or("fill", 0));
+  const auto fill = static_cast<ReduceOp>(op.attributes.integer("fill"));
   std::vector<ShardValues> sources(devices.size(), ShardValues(from, 0));
   for (std::size_t d = 0; d < devices.size(); ++d)
     sources[d].read(devices[d].rows_of(op.inputs[0]));

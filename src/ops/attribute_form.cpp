@@ -80,9 +80,10 @@ std::string AttributeForm::text(std::string_view name, std::optional<std::string
   return keep(name, given_or<std::string>(name, value));
 }
 
-std::string AttributeForm::choice(std::string_view name,
-                                  std::initializer_list<std::string_view> options) {
-  std::string value = text(name, *options.begin());
+std::string AttributeForm::choice(std::string_view name, std::span<const std::string_view> options,
+                                  bool required) {
+  using Fallback = std::optional<std::string_view>;
+  std::string value = text(name, required ? Fallback() : Fallback(options.front()));
   if (std::ranges::find(options, value) != options.end()) return value;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("attribute \"{}\" wants one of {}, got \"{}\"", name,
@@ -101,11 +102,13 @@ int AttributeForm::axis(std::string_view name, int rank, std::optional<std::int6
 }
 
 std::vector<std::int64_t> AttributeForm::axes(std::string_view name, int rank,
-                                              std::optional<std::size_t> count) {
-  const auto* values = given<std::vector<std::int64_t>>(name);
+                                              std::optional<std::size_t> count, bool required) {
+  const auto* values =
+      required ? &call_->attributes.integers(name) : given<std::vector<std::int64_t>>(name);
+  const bool is_missing = values == nullptr || (values->empty() && !required);
   const std::size_t wanted =
-      count.value_or(values == nullptr ? static_cast<std::size_t>(rank) : values->size());
-  std::vector<std::int64_t> axes = values == nullptr ? first_axes(wanted) : *values;
+      count.value_or(is_missing ? static_cast<std::size_t>(rank) : values->size());
+  std::vector<std::int64_t> axes = is_missing ? first_axes(wanted) : *values;
   if (axes.size() != wanted) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("attribute \"{}\" wants {} dims, got {}", name, wanted, axes.size()));
@@ -149,6 +152,15 @@ std::vector<double> AttributeForm::number_list(std::string_view name, bool optio
   }
   throw Error(ErrorCode::invalid_argument,
               fmt::format("attribute \"{}\" wants numbers, got NaN among them", name));
+}
+
+std::vector<double> AttributeForm::numbers(std::string_view name, std::vector<double> fallback) {
+  const std::size_t count = fallback.size();
+  std::vector<double> values = number_list(name, true);
+  if (values.empty()) values = std::move(fallback);
+  if (values.size() == count) return keep(name, std::move(values));
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("attribute \"{}\" wants {} numbers, got {}", name, count, values.size()));
 }
 
 Attributes AttributeForm::take() {

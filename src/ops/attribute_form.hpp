@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,17 +42,22 @@ class AttributeForm {
   /// Any number but NaN. Stored as the f32 it is in ONNX would lose digits: it stays a double.
   double number(std::string_view name, std::optional<double> fallback = {});
   std::string text(std::string_view name, std::optional<std::string_view> fallback = {});
-  /// One of `options`; the first is the fallback.
-  std::string choice(std::string_view name, std::initializer_list<std::string_view> options);
+  /// One of `options`; the first is the fallback, unless it must be given.
+  std::string choice(std::string_view name, std::span<const std::string_view> options,
+                     bool required = false);
+  std::string choice(std::string_view name, std::initializer_list<std::string_view> options,
+                     bool required = false) {
+    return choice(name, std::span(options.begin(), options.size()), required);
+  }
   /// The number of a dtype.
   DType dtype(std::string_view name, std::optional<DType> fallback = {});
   /// A dim of a tensor of `rank`, counted from the front.
   int axis(std::string_view name, int rank, std::optional<std::int64_t> fallback = {});
-  /// Different dims of a tensor of `rank`, counted from the front and in the given order. Missing:
-  /// all of them, or the first `count` where it is said; given: as many as `count` where it is
-  /// said.
+  /// Different dims of a tensor of `rank`, counted from the front and in the given order. Missing
+  /// or empty: all of them, or the first `count` where it is said, unless they must be given.
+  /// Given: as many as `count` where it is said.
   std::vector<std::int64_t> axes(std::string_view name, int rank,
-                                 std::optional<std::size_t> count = {});
+                                 std::optional<std::size_t> count = {}, bool required = false);
   /// `count` integers; missing or empty: the rule's fallback that often.
   std::vector<std::int64_t> integers(std::string_view name, std::size_t count,
                                      const IntegerRule& rule = {});
@@ -60,6 +66,8 @@ class AttributeForm {
                                          bool optional = false);
   /// Any number of numbers; missing: none, if `optional`.
   std::vector<double> number_list(std::string_view name, bool optional = false);
+  /// As many numbers as `fallback` has, which stands for a missing or empty list.
+  std::vector<double> numbers(std::string_view name, std::vector<double> fallback);
 
   /// The canonical attributes. Throws invalid_argument for one that was given and not named.
   Attributes take();

@@ -24,11 +24,6 @@ const T& value_of(std::string_view name, const AttributeValue* value) {
                           kKinds[AttributeValue(T{}).index()], kKinds[value->index()]));
 }
 
-template <class T>
-T value_or(std::string_view name, const AttributeValue* value, T fallback) {
-  return value == nullptr ? fallback : value_of<T>(name, value);
-}
-
 }  // namespace
 
 Attributes::Attributes(std::initializer_list<Item> items) {
@@ -75,20 +70,6 @@ const std::vector<std::int64_t>& Attributes::integers(std::string_view name) con
 }
 const std::vector<double>& Attributes::numbers(std::string_view name) const {
   return value_of<std::vector<double>>(name, find(name));
-}
-
-std::int64_t Attributes::integer_or(std::string_view name, std::int64_t fallback) const {
-  return value_or<std::int64_t>(name, find(name), fallback);
-}
-double Attributes::number_or(std::string_view name, double fallback) const {
-  return value_or<double>(name, find(name), fallback);
-}
-std::string Attributes::text_or(std::string_view name, std::string_view fallback) const {
-  return value_or<std::string>(name, find(name), std::string(fallback));
-}
-std::vector<std::int64_t> Attributes::integers_or(std::string_view name,
-                                                  std::vector<std::int64_t> fallback) const {
-  return value_or<std::vector<std::int64_t>>(name, find(name), std::move(fallback));
 }
 
 }  // namespace tilemesh

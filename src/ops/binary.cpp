@@ -4,6 +4,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "scalar.hpp"
 #include "tables.hpp"
 
@@ -37,23 +38,21 @@ std::vector<OperandType> infer_prelu(const OpCall& call) {
   return outputs;
 }
 
+void mod_form(AttributeForm& form) {
+  form.flag("fmod", false);
+}
+
 std::vector<OperandType> infer_mod(const OpCall& call) {
   std::vector<OperandType> outputs = infer_binary<Types::number>(call);
-  if (is_float(outputs[0].dtype) && call.attributes.integer_or("fmod", 0) == 0) {
+  if (is_float(outputs[0].dtype) && call.attributes.integer("fmod") == 0) {
     throw Error(ErrorCode::invalid_argument, fmt::format("attribute \"fmod\" wants 1 for {}, got 0",
                                                          to_string(outputs[0].dtype)));
   }
   return outputs;
 }
 
-std::vector<OperandType> infer_bit_shift(const OpCall& call) {
-  std::vector<OperandType> outputs = infer_binary<Types::integer>(call);
-  const std::string& direction = call.attributes.text("direction");
-  if (direction != "LEFT" && direction != "RIGHT") {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"direction\" wants LEFT or RIGHT, got \"{}\"", direction));
-  }
-  return outputs;
+void bit_shift_form(AttributeForm& form) {
+  form.choice("direction", {"LEFT", "RIGHT"}, true);
 }
 
 /// All pairs of broadcast elements through `value`.
@@ -103,7 +102,7 @@ T remainder_of(T a, T b, bool as_c) {
 }
 
 void run_mod(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const bool as_c = call.attributes.integer_or("fmod", 0) != 0;
+  const bool as_c = call.attributes.integer("fmod") != 0;
   visit_wide(call.inputs[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     each_pair<T>(call, inputs, outputs, [&](T a, T b) { return remainder_of<T>(a, b, as_c); });
@@ -141,6 +140,11 @@ constexpr OpDef with(OpDef def, decltype(OpDef::infer) infer, decltype(OpDef::re
   return def;
 }
 
+constexpr OpDef with(decltype(OpDef::canonical) canonical, OpDef def) {
+  def.canonical = canonical;
+  return def;
+}
+
 using F = ScalarFn;
 constexpr OpDef kOps[] = {
     with(binary("add", F::add), PartialRule::sums),
@@ -151,8 +155,9 @@ constexpr OpDef kOps[] = {
     binary("max", F::max),
     with(binary("pow", F::pow), infer_pow, run_pow, static_cast<int>(F::pow)),
     with(binary("prelu", F::prelu), infer_prelu, run_binary, static_cast<int>(F::prelu)),
-    with(binary("mod", F::div), infer_mod, run_mod, -1),
-    with(binary("bit_shift", F::div), infer_bit_shift, run_bit_shift, -1),
+    with(mod_form, with(binary("mod", F::div), infer_mod, run_mod, -1)),
+    with(bit_shift_form,
+         with(binary("bit_shift", F::div), infer_binary<Types::integer>, run_bit_shift, -1)),
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -59,12 +60,15 @@ void run_where(const OpCall& call, Inputs inputs, Outputs outputs) {
   }
 }
 
-std::vector<OperandType> infer_convert(const OpCall& call) {
-  return {rows(dtype_attribute(call, "to", call.inputs[0].dtype), call.inputs[0].shape)};
+void cast_form(AttributeForm& form) {
+  form.dtype("to");
 }
+void convert_form(AttributeForm& form) {
+  form.dtype("to", form.call().inputs[0].dtype);
+}
+
 std::vector<OperandType> infer_cast(const OpCall& call) {
-  call.attributes.integer("to");  // required
-  return infer_convert(call);
+  return {rows(static_cast<DType>(call.attributes.integer("to")), call.inputs[0].shape)};
 }
 
 void run_cast(const OpCall& call, Inputs inputs, Outputs outputs) {
@@ -98,9 +102,14 @@ constexpr OpDef kOps[] = {
      .infer = infer_where,
      .factors = broadcast_factors,
      .reference = run_where},
-    {.name = "cast", .infer = infer_cast, .factors = broadcast_factors, .reference = run_cast},
+    {.name = "cast",
+     .canonical = cast_form,
+     .infer = infer_cast,
+     .factors = broadcast_factors,
+     .reference = run_cast},
     {.name = "convert",
-     .infer = infer_convert,
+     .canonical = convert_form,
+     .infer = infer_cast,
      .factors = broadcast_factors,
      .reference = run_cast,
      .partial = PartialRule::moves},

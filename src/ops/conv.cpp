@@ -13,11 +13,18 @@
 namespace tilemesh::ops {
 namespace {
 
+void conv_form(AttributeForm& form) {
+  window_form(form);
+  form.integer("group", {.fallback = 1, .min = 1});
+}
+void conv_transpose_form(AttributeForm& form) {
+  const std::size_t spatial = window_form(form);
+  form.integer("group", {.fallback = 1, .min = 1});
+  form.integers("output_padding", spatial, {.fallback = 0, .min = 0});
+}
+
 std::int64_t group_of(const OpCall& call) {
-  const std::int64_t group = call.attributes.integer_or("group", 1);
-  if (group >= 1) return group;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("attribute \"group\" wants at least 1, got {}", group));
+  return call.attributes.integer("group");
 }
 
 Window conv_window(const OpCall& call) {
@@ -209,7 +216,7 @@ std::vector<OperandType> infer_conv_transpose(const OpCall& call) {
   const std::int64_t channels = checked_mul(w[1], group_of(call));
   check_channels(call, w[0], channels);
   const auto spatial = static_cast<std::size_t>(x.rank() - 2);
-  const auto more = integers_attribute(call, "output_padding", spatial, 0, 0);
+  const auto& more = call.attributes.integers("output_padding");
   Dims sizes{x[0], channels};
   for (std::size_t d = 0; d < spatial; ++d) {
     const std::size_t at = 3 - spatial + d;
@@ -252,15 +259,19 @@ constexpr OpDef kOps[] = {
     {.name = "conv",
      .min_inputs = 2,
      .max_inputs = 3,
+     .canonical = conv_form,
      .infer = infer_conv,
      .factors = conv_factors,
-     .reference = run_conv},
+     .reference = run_conv,
+     .takes_epilogue = true},
     {.name = "conv_transpose",
      .min_inputs = 2,
      .max_inputs = 3,
+     .canonical = conv_transpose_form,
      .infer = infer_conv_transpose,
      .factors = conv_transpose_factors,
-     .reference = run_conv_transpose},
+     .reference = run_conv_transpose,
+     .takes_epilogue = true},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -147,6 +148,10 @@ Equation parse(const OpCall& call) {
   return equation;
 }
 
+void einsum_form(AttributeForm& form) {
+  form.text("equation");
+}
+
 std::vector<OperandType> infer_einsum(const OpCall& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (!has_input(call, i)) {
@@ -244,6 +249,7 @@ void run_einsum(const OpCall& call, Inputs inputs, Outputs outputs) {
 constexpr OpDef kOps[] = {
     {.name = "einsum",
      .max_inputs = -1,
+     .canonical = einsum_form,
      .infer = infer_einsum,
      .factors = einsum_factors,
      .reference = run_einsum,

@@ -29,8 +29,6 @@ TEST(Attributes, AreSortedReplacedAndTyped) {
   EXPECT_EQ(attributes.integer("b"), 3);
   EXPECT_EQ(attributes.number("a"), 1.5);
   EXPECT_EQ(attributes.text("c"), "x");
-  EXPECT_EQ(attributes.integer_or("d", 4), 4);
-  EXPECT_EQ(attributes.text_or("d", "y"), "y");
   EXPECT_FALSE(attributes.has("d"));
   EXPECT_EQ(attributes, (Attributes{{"a", 1.5}, {"c", std::string("x")}, {"b", std::int64_t{3}}}));
 }
@@ -47,7 +45,7 @@ TEST(Attributes, ErrorsNameTheAttributeAndBothTypes) {
   };
   EXPECT_EQ(message([&] { attributes.integer("axis"); }),
             "attribute \"axis\" wants an integer, got text");
-  EXPECT_EQ(message([&] { attributes.integers_or("axis", {}); }),
+  EXPECT_EQ(message([&] { attributes.integers("axis"); }),
             "attribute \"axis\" wants a list of integers, got text");
   EXPECT_EQ(message([&] { attributes.number("alpha"); }), "attribute \"alpha\" is missing");
 }

@@ -5,14 +5,19 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
 namespace tilemesh::ops {
 namespace {
 
+void gather_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), 0);
+}
+
 int gather_axis(const OpCall& call) {
-  return axis_attribute_or(call, call.inputs[0].shape.rank(), 0);
+  return static_cast<int>(call.attributes.integer("axis"));
 }
 
 std::vector<OperandType> infer_gather(const OpCall& call) {
@@ -114,14 +119,17 @@ struct Tuples {
   int depth = 0;
 };
 
-Tuples tuples_of(const OpCall& call) {
+void gather_nd_form(AttributeForm& form) {
+  form.integer("batch_dims", {.fallback = 0, .min = 0});
+}
+
+Tuples tuples_of(const OpCall& call, std::int64_t batch) {
   require_type(call, 1, Types::index);
   require_rank(call, 0, 1, true);
   require_rank(call, 1, 1, true);
   const Shape& data = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
-  const std::int64_t batch = call.attributes.integer_or("batch_dims", 0);
-  if (batch < 0 || batch >= std::min(data.rank(), indices.rank())) {
+  if (batch >= std::min(data.rank(), indices.rank())) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("batch_dims of {} must be below the ranks of data {} and indices {}",
                             batch, data.to_string(), indices.to_string()));
@@ -135,8 +143,12 @@ Tuples tuples_of(const OpCall& call) {
   return {static_cast<int>(batch), static_cast<int>(depth)};
 }
 
-std::vector<OperandType> infer_gather_nd(const OpCall& call) {
-  const Tuples tuples = tuples_of(call);
+Tuples gather_tuples(const OpCall& call) {
+  return tuples_of(call, call.attributes.integer("batch_dims"));
+}
+
+/// The shape of what tuples of indices pick.
+Shape picked_shape(const OpCall& call, const Tuples& tuples) {
   const Shape& data = call.inputs[0].shape;
   const Shape& indices = call.inputs[1].shape;
   for (int d = 0; d < tuples.batch; ++d) {
@@ -150,11 +162,15 @@ std::vector<OperandType> infer_gather_nd(const OpCall& call) {
   for (int d = tuples.batch + tuples.depth; d < data.rank(); ++d) {
     sizes.push_back(data[d]);
   }
-  return {rows(call.inputs[0].dtype, Shape(sizes))};
+  return Shape(sizes);
+}
+
+std::vector<OperandType> infer_gather_nd(const OpCall& call) {
+  return {rows(call.inputs[0].dtype, picked_shape(call, gather_tuples(call)))};
 }
 
 Factors gather_nd_factors(const OpCall& call) {
-  const Tuples tuples = tuples_of(call);
+  const Tuples tuples = gather_tuples(call);
   const int outer = call.inputs[1].shape.rank() - 1;
   const int taken = tuples.batch + tuples.depth;
   FactorBuilder builder(call);
@@ -183,7 +199,7 @@ std::int64_t tuple_offset(const Loaded<std::int64_t>& indices, std::int64_t tupl
 }
 
 void run_gather_nd(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const Tuples tuples = tuples_of(call);
+  const Tuples tuples = gather_tuples(call);
   const Shape& data = call.inputs[0].shape;
   const Shape& shape = call.inputs[1].shape;
   const Dims strides = row_major_strides(data);
@@ -208,14 +224,21 @@ void run_gather_nd(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 enum class Reduction { none, add, mul, min, max };
 
+void scatter_nd_form(AttributeForm& form) {
+  form.choice("reduction", {"none", "add", "mul", "min", "max"});
+}
+void scatter_elements_form(AttributeForm& form) {
+  gather_form(form);
+  scatter_nd_form(form);
+}
+
 Reduction reduction_of(const OpCall& call) {
-  const std::string name = call.attributes.text_or("reduction", "none");
-  constexpr std::string_view kNames[] = {"none", "add", "mul", "min", "max"};
-  const auto at = std::ranges::find(kNames, name);
-  if (at != std::end(kNames)) return static_cast<Reduction>(at - kNames);
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("attribute \"reduction\" wants none, add, mul, min or max, got \"{}\"", name));
+  const std::string& name = call.attributes.text("reduction");
+  return name == "add"   ? Reduction::add
+         : name == "mul" ? Reduction::mul
+         : name == "min" ? Reduction::min
+         : name == "max" ? Reduction::max
+                         : Reduction::none;
 }
 
 template <class T>
@@ -231,7 +254,6 @@ T scattered(Reduction reduction, T old, T update) {
 
 std::vector<OperandType> infer_scatter_elements(const OpCall& call) {
   require_same_type(call, 0, 2);
-  reduction_of(call);
   infer_gather_elements(call);
   require_shape(call, 2, call.inputs[1].shape, "that of the indices");
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
@@ -277,14 +299,14 @@ void run_scatter_elements(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 std::vector<OperandType> infer_scatter_nd(const OpCall& call) {
   require_same_type(call, 0, 2);
-  reduction_of(call);
   // Updates have the shape that a gather with the same indices gives.
-  require_shape(call, 2, infer_gather_nd(call)[0].shape, "the indices' and the data's outer part");
+  require_shape(call, 2, picked_shape(call, tuples_of(call, 0)),
+                "the indices' and the data's outer part");
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
 }
 
 Factors scatter_nd_factors(const OpCall& call) {
-  const Tuples tuples = tuples_of(call);
+  const Tuples tuples = tuples_of(call, 0);
   const int outer = call.inputs[1].shape.rank() - 1;
   FactorBuilder builder(call);
   for (int d = tuples.depth; d < call.inputs[0].shape.rank(); ++d) {
@@ -297,7 +319,7 @@ Factors scatter_nd_factors(const OpCall& call) {
 }
 
 void run_scatter_nd(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const Tuples tuples = tuples_of(call);
+  const Tuples tuples = tuples_of(call, 0);
   const Shape& data = call.inputs[0].shape;
   const Shape& shape = call.inputs[1].shape;
   const Dims strides = row_major_strides(data);
@@ -326,30 +348,35 @@ constexpr OpDef kOps[] = {
     {.name = "gather",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = gather_form,
      .infer = infer_gather,
      .factors = gather_factors,
      .reference = run_gather},
     {.name = "gather_elements",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = gather_form,
      .infer = infer_gather_elements,
      .factors = gather_elements_factors,
      .reference = run_gather_elements},
     {.name = "gather_nd",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = gather_nd_form,
      .infer = infer_gather_nd,
      .factors = gather_nd_factors,
      .reference = run_gather_nd},
     {.name = "scatter_elements",
      .min_inputs = 3,
      .max_inputs = 3,
+     .canonical = scatter_elements_form,
      .infer = infer_scatter_elements,
      .factors = scatter_elements_factors,
      .reference = run_scatter_elements},
     {.name = "scatter_nd",
      .min_inputs = 3,
      .max_inputs = 3,
+     .canonical = scatter_nd_form,
      .infer = infer_scatter_nd,
      .factors = scatter_nd_factors,
      .reference = run_scatter_nd},

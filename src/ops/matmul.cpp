@@ -2,6 +2,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -16,10 +17,14 @@ struct Side {
   std::int64_t rows = 1, columns = 1;
 };
 
+void matmul_form(AttributeForm& form) {
+  form.flag("transpose_a", false);
+  form.flag("transpose_b", false);
+}
+
 Side side_of(const OpCall& call, std::size_t input) {
   const Shape& shape = call.inputs[input].shape;
-  const bool transposed =
-      call.attributes.integer_or(input == 0 ? "transpose_a" : "transpose_b", 0) != 0;
+  const bool transposed = call.attributes.integer(input == 0 ? "transpose_a" : "transpose_b") != 0;
   require_rank(call, input, transposed ? 2 : 1, true);
   Side side;
   if (shape.rank() == 1) {
@@ -145,9 +150,11 @@ constexpr OpDef kOps[] = {
     {.name = "matmul",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = matmul_form,
      .infer = infer_matmul,
      .factors = matmul_factors,
      .reference = run_matmul,
+     .takes_epilogue = true,
      .partial = PartialRule::scales},
 };
 

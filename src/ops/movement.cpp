@@ -6,13 +6,18 @@
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
+#include "tilemesh/ops/derived.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
 namespace tilemesh::ops {
 namespace {
 
+void shape_form(AttributeForm& form) {
+  form.integer_list("shape", {.min = 0});
+}
 Shape shape_attribute(const OpCall& call) {
   return Shape(std::span<const std::int64_t>(call.attributes.integers("shape")));
 }
@@ -74,21 +79,14 @@ void run_reshape(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- transpose ---------------------------------------------------------------------------------
 
+void transpose_form(AttributeForm& form) {
+  form.axes("order", form.rank(), static_cast<std::size_t>(form.rank()), true);
+}
+
 std::vector<OperandType> infer_transpose(const OpCall& call) {
-  const Shape& in = call.inputs[0].shape;
-  const std::vector<std::int64_t>& order = call.attributes.integers("order");
-  std::vector<bool> seen(static_cast<std::size_t>(in.rank()));
   Dims sizes;
-  for (const std::int64_t dim : order) {
-    const bool inside = dim >= 0 && dim < in.rank();
-    if (!inside || seen[static_cast<std::size_t>(dim)]) break;
-    seen[static_cast<std::size_t>(dim)] = true;
-    sizes.push_back(in[static_cast<int>(dim)]);
-  }
-  if (sizes.size() != order.size() || order.size() != seen.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("the order {} is no permutation of the dims of {}",
-                            fmt::join(order, ","), in.to_string()));
+  for (const std::int64_t dim : call.attributes.integers("order")) {
+    sizes.push_back(call.inputs[0].shape[static_cast<int>(dim)]);
   }
   return {rows(call.inputs[0].dtype, Shape(sizes))};
 }
@@ -114,9 +112,17 @@ void run_transpose(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- concat, split -----------------------------------------------------------------------------
 
+void concat_form(AttributeForm& form) {
+  form.axis("axis", form.rank());
+}
+
+int axis_of(const OpCall& call) {
+  return static_cast<int>(call.attributes.integer("axis"));
+}
+
 std::vector<OperandType> infer_concat(const OpCall& call) {
   const Shape& first = call.inputs[0].shape;
-  const int axis = axis_attribute(call, first.rank());
+  const int axis = axis_of(call);
   std::int64_t size = 0;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (!has_input(call, i)) {
@@ -133,7 +139,7 @@ std::vector<OperandType> infer_concat(const OpCall& call) {
 
 Factors concat_factors(const OpCall& call) {
   const Shape& shape = call.inputs[0].shape;
-  const int axis = axis_attribute(call, shape.rank());
+  const int axis = axis_of(call);
   FactorBuilder builder(call);
   for (int d = 0; d < shape.rank(); ++d) {
     if (d == axis) continue;
@@ -148,7 +154,7 @@ Factors concat_factors(const OpCall& call) {
 
 void run_concat(const OpCall& call, Inputs inputs, Outputs outputs) {
   const Shape& out = call.outputs[0].shape;
-  const int axis = axis_attribute(call, out.rank());
+  const int axis = axis_of(call);
   const Dims strides = row_major_strides(out);
   const std::int64_t step = around(out, axis).inner * size_of(call.outputs[0].dtype);
   std::byte* target = outputs[0];
@@ -159,9 +165,14 @@ void run_concat(const OpCall& call, Inputs inputs, Outputs outputs) {
   }
 }
 
+void split_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), 0);
+  form.integer_list("sizes", {.min = 0});
+}
+
 std::vector<OperandType> infer_split(const OpCall& call) {
   const Shape& in = call.inputs[0].shape;
-  const int axis = axis_attribute_or(call, in.rank(), 0);
+  const int axis = axis_of(call);
   const std::vector<std::int64_t>& sizes = call.attributes.integers("sizes");
   std::vector<OperandType> outputs;
   std::int64_t sum = 0;
@@ -178,12 +189,12 @@ std::vector<OperandType> infer_split(const OpCall& call) {
 }
 
 Factors split_factors(const OpCall& call) {
-  return all_but_axis(call, axis_attribute_or(call, call.inputs[0].shape.rank(), 0));
+  return all_but_axis(call, axis_of(call));
 }
 
 void run_split(const OpCall& call, Inputs inputs, Outputs outputs) {
   const Shape& in = call.inputs[0].shape;
-  const int axis = axis_attribute_or(call, in.rank(), 0);
+  const int axis = axis_of(call);
   const std::int64_t step = around(in, axis).inner * size_of(call.inputs[0].dtype);
   const std::byte* source = inputs[0];
   for (std::size_t o = 0; o < call.outputs.size(); ++o) {
@@ -198,37 +209,11 @@ void run_split(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- slice -------------------------------------------------------------------------------------
 
-/// What slice does along one dim.
-struct Cut {
-  std::int64_t start = 0, end = 0, step = 1;
-  std::int64_t size() const {
-    if (step > 0) return end <= start ? 0 : (end - start - 1) / step + 1;
-    return end >= start ? 0 : (start - end - 1) / -step + 1;
-  }
-};
-
-/// One cut per dim; a dim that isn't named stays whole.
-std::vector<Cut> cuts_of(const OpCall& call) {
-  const Shape& in = call.inputs[0].shape;
-  const auto& starts = call.attributes.integers("starts");
-  const auto& ends = call.attributes.integers("ends");
-  const auto axes = integers_attribute(call, "axes", starts.size(), -in.rank(), 0);
-  const std::vector<std::int64_t> steps =
-      call.attributes.integers_or("steps", std::vector<std::int64_t>(starts.size(), 1));
-  if (ends.size() != starts.size() || steps.size() != starts.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("starts, ends and steps want as many numbers each, got {}, {} and {}",
-                            starts.size(), ends.size(), steps.size()));
-  }
-  std::vector<Cut> cuts;
-  for (const std::int64_t size : in) {
-    cuts.push_back({.start = 0, .end = size, .step = 1});
-  }
-  for (std::size_t k = 0; k < starts.size(); ++k) {
-    cuts[static_cast<std::size_t>(normal_axis(axes[k], in.rank()))] = {
-        .start = starts[k], .end = ends[k], .step = steps[k]};
-  }
-  return cuts;
+void slice_form(AttributeForm& form) {
+  const std::size_t count = form.integer_list("starts").size();
+  form.integers("ends", count);
+  form.axes("axes", form.rank(), count);
+  form.integers("steps", count, {.fallback = 1});
 }
 
 std::vector<OperandType> infer_slice(const OpCall& call) {
@@ -288,6 +273,11 @@ void run_expand(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- reshard -----------------------------------------------------------------------------------
 
+/// `fill`: what becomes of elements beyond a shard's extent, a ReduceOp.
+void reshard_form(AttributeForm& form) {
+  form.integer("fill", {.fallback = 0, .min = 0, .max = static_cast<int>(ReduceOp::prod)});
+}
+
 // Another placement of the same tensor: globally nothing changes.
 std::vector<OperandType> infer_reshard(const OpCall& call) {
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
@@ -299,36 +289,47 @@ void run_reshard(const OpCall& call, Inputs inputs, Outputs outputs) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "reshard", .infer = infer_reshard, .factors = no_factors, .reference = run_reshard},
+    {.name = "reshard",
+     .canonical = reshard_form,
+     .infer = infer_reshard,
+     .factors = no_factors,
+     .reference = run_reshard},
     {.name = "reshape",
+     .canonical = shape_form,
      .infer = infer_reshape,
      .factors = reshape_factors,
      .reference = run_reshape,
      .is_view = true,
      .partial = PartialRule::moves},
     {.name = "transpose",
+     .canonical = transpose_form,
      .infer = infer_transpose,
      .factors = transpose_factors,
      .reference = run_transpose,
      .partial = PartialRule::moves},
     {.name = "concat",
      .max_inputs = -1,
+     .canonical = concat_form,
      .infer = infer_concat,
      .factors = concat_factors,
      .reference = run_concat,
      .partial = PartialRule::moves},
     {.name = "split",
      .max_outputs = -1,
+     .required_outputs = 0,
+     .canonical = split_form,
      .infer = infer_split,
      .factors = split_factors,
      .reference = run_split,
      .partial = PartialRule::moves},
     {.name = "slice",
+     .canonical = slice_form,
      .infer = infer_slice,
      .factors = slice_factors,
      .reference = run_slice,
      .partial = PartialRule::moves},
     {.name = "expand",
+     .canonical = shape_form,
      .infer = infer_expand,
      .factors = broadcast_factors,
      .reference = run_expand,

@@ -5,14 +5,18 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
 namespace tilemesh::ops {
 namespace {
 
+void epsilon_form(AttributeForm& form) {
+  form.number("epsilon", 1e-5);
+}
 double epsilon_of(const OpCall& call) {
-  return call.attributes.number_or("epsilon", 1e-5);
+  return call.attributes.number("epsilon");
 }
 
 OperandType like_input(const OpCall& call) {
@@ -26,7 +30,6 @@ std::vector<OperandType> infer_per_channel(const OpCall& call) {
     require_type(call, i, Types::real);
     if (i > 0) require_shape(call, i, Shape{call.inputs[0].shape[1]}, "one number per channel");
   }
-  epsilon_of(call);
   return {like_input(call)};
 }
 
@@ -100,8 +103,13 @@ void run_instance_norm(const OpCall& call, Inputs inputs, Outputs outputs) {
   store(y, call.outputs[0], outputs[0]);
 }
 
+void layer_norm_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), -1);
+  epsilon_form(form);
+}
+
 int layer_axis(const OpCall& call) {
-  return axis_attribute_or(call, call.inputs[0].shape.rank(), -1);
+  return static_cast<int>(call.attributes.integer("axis"));
 }
 
 /// The dims that are normalised.
@@ -114,7 +122,6 @@ std::vector<OperandType> infer_layer_norm(const OpCall& call) {
   const Shape& x = call.inputs[0].shape;
   const int axis = layer_axis(call);
   const Shape normalised = layer_shape(call);
-  epsilon_of(call);
   for (std::size_t i = 0; i < own_input_count(call); ++i) {
     if (!has_input(call, i)) continue;
     require_type(call, i, Types::real);
@@ -177,13 +184,16 @@ void run_layer_norm(const OpCall& call, Inputs inputs, Outputs outputs) {
   if (has_output(call, outputs, 2)) store(inverses, call.outputs[2], outputs[2]);
 }
 
+void lrn_form(AttributeForm& form) {
+  form.integer("size", {.min = 1});
+  form.number("alpha", 1e-4);
+  form.number("beta", 0.75);
+  form.number("bias", 1);
+}
+
 std::vector<OperandType> infer_lrn(const OpCall& call) {
   require_type(call, 0, Types::real);
   require_rank(call, 0, 2, true);
-  if (const std::int64_t size = call.attributes.integer("size"); size < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"size\" wants at least 1, got {}", size));
-  }
   return {like_input(call)};
 }
 
@@ -192,9 +202,9 @@ Factors lrn_factors(const OpCall& call) {
 }
 
 void run_lrn(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const double alpha = call.attributes.number_or("alpha", 1e-4);
-  const double beta = call.attributes.number_or("beta", 0.75);
-  const double bias = call.attributes.number_or("bias", 1);
+  const double alpha = call.attributes.number("alpha");
+  const double beta = call.attributes.number("beta");
+  const double bias = call.attributes.number("bias");
   const std::int64_t size = call.attributes.integer("size");
   const Loaded<double> x(inputs[0], call.inputs[0]);
   const AxisView view = around(call.inputs[0].shape, 1);
@@ -219,12 +229,14 @@ constexpr OpDef kOps[] = {
     {.name = "batch_normalization",
      .min_inputs = 5,
      .max_inputs = 5,
+     .canonical = epsilon_form,
      .infer = infer_per_channel,
      .factors = batch_norm_factors,
      .reference = run_batch_norm},
     {.name = "instance_normalization",
      .min_inputs = 3,
      .max_inputs = 3,
+     .canonical = epsilon_form,
      .infer = infer_per_channel,
      .factors = instance_norm_factors,
      .reference = run_instance_norm},
@@ -232,10 +244,16 @@ constexpr OpDef kOps[] = {
      .min_inputs = 2,
      .max_inputs = 3,
      .max_outputs = 3,
+     .required_outputs = 0,
+     .canonical = layer_norm_form,
      .infer = infer_layer_norm,
      .factors = layer_norm_factors,
      .reference = run_layer_norm},
-    {.name = "lrn", .infer = infer_lrn, .factors = lrn_factors, .reference = run_lrn},
+    {.name = "lrn",
+     .canonical = lrn_form,
+     .infer = infer_lrn,
+     .factors = lrn_factors,
+     .reference = run_lrn},
 };
 
 }  // namespace

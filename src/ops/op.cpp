@@ -1,6 +1,7 @@
 #include "tilemesh/ops/op.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,8 +29,8 @@ void check_input_count(const OpCall& call) {
   const OpDef& def = *call.def;
   const auto minimum = static_cast<std::size_t>(def.min_inputs);
   const bool with_epilogue = !call.epilogue.empty() && !is_map(call);
-  if (with_epilogue && def.max_inputs < 0) {
-    throw Error(ErrorCode::invalid_argument, "it takes any number of inputs, so no epilogue");
+  if (with_epilogue && !def.takes_epilogue) {
+    throw Error(ErrorCode::invalid_argument, "it takes no epilogue: leave the chain to a map");
   }
   // The epilogue's operands start at a fixed place, so the own inputs must be padded.
   const std::size_t least = with_epilogue ? static_cast<std::size_t>(def.max_inputs) : minimum;
@@ -102,9 +103,8 @@ void check_epilogue(const OpCall& call, const OperandType& output) {
 }
 
 void take_canonical_form(OpCall& call) {
-  if (call.def->canonical == nullptr) return;
   ops::AttributeForm form(call);
-  call.def->canonical(form);
+  if (call.def->canonical != nullptr) call.def->canonical(form);
   call.attributes = form.take();
 }
 
@@ -112,14 +112,32 @@ void infer_checked(OpCall& call) {
   check_input_count(call);
   take_canonical_form(call);
   std::vector<OperandType> outputs = call.def->infer(call);
+  for (const OperandType& output : outputs) {
+    check_element_count(output.shape);
+  }
   check_epilogue(call, outputs.front());
   for (std::size_t i = 0; i < std::min(outputs.size(), call.outputs.size()); ++i) {
     outputs[i].present = call.outputs[i].present;
+    if (!outputs[i].present && std::cmp_less(i, call.def->required_outputs)) {
+      throw Error(ErrorCode::invalid_argument, fmt::format("output {} must be wanted", i));
+    }
   }
   call.outputs = std::move(outputs);
 }
 
 }  // namespace
+
+void check_element_count(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t size : shape) {
+    if (size < 0 || size > kMostElements || (size > 0 && elements > kMostElements / size)) {
+      throw Error(ErrorCode::invalid_argument,
+                  fmt::format("shape {} has more than {} elements, the most of a tensor",
+                              shape.to_string(), kMostElements));
+    }
+    elements *= size == 0 ? 1 : size;
+  }
+}
 
 void canonicalise(OpCall& call) {
   TILEMESH_CHECK(call.def != nullptr, "a call without an op");

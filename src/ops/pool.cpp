@@ -14,6 +14,19 @@
 namespace tilemesh::ops {
 namespace {
 
+void pool_form(AttributeForm& form) {
+  form.integers("kernel", window_form(form), {.min = 1});
+  form.flag("ceil_mode", false);
+}
+void max_pool_form(AttributeForm& form) {
+  pool_form(form);
+  form.integer("storage_order", {.fallback = 0, .min = 0, .max = 1});
+}
+void average_pool_form(AttributeForm& form) {
+  pool_form(form);
+  form.flag("count_include_pad", false);
+}
+
 Window pool_window(const OpCall& call) {
   return window_of(call, call.attributes.integers("kernel"));
 }
@@ -30,7 +43,7 @@ std::int64_t pooled_size(const OpCall& call, const Window& window, std::size_t d
   }
   const std::int64_t stride = window.strides[dim];
   const std::int64_t size = room / stride + 1;
-  const bool more = call.attributes.integer_or("ceil_mode", 0) != 0 && room % stride != 0;
+  const bool more = call.attributes.integer("ceil_mode") != 0 && room % stride != 0;
   // A window that would start in the padding behind the input is left out.
   if (more && size <= (window.in[dim] + window.pads_begin[dim] - 1) / stride) return size + 1;
   return size;
@@ -48,11 +61,6 @@ Shape pooled_shape(const OpCall& call) {
 
 std::vector<OperandType> infer_max_pool(const OpCall& call) {
   require_type(call, 0, Types::number);
-  const std::int64_t order = call.attributes.integer_or("storage_order", 0);
-  if (order != 0 && order != 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"storage_order\" wants 0 or 1, got {}", order));
-  }
   std::vector<OperandType> outputs{rows(call.inputs[0].dtype, pooled_shape(call))};
   if (wanted_outputs(call) > 1) outputs.push_back(rows(DType::i64, outputs[0].shape));
   return outputs;
@@ -123,7 +131,7 @@ template <class T>
 void max_pool(const OpCall& call, Inputs inputs, Outputs outputs) {
   Window w = pool_window(call);
   set_out(w, call.outputs[0].shape);
-  const bool columns = call.attributes.integer_or("storage_order", 0) == 1;
+  const bool columns = call.attributes.integer("storage_order") == 1;
   const Loaded<T> x(inputs[0], call.inputs[0]);
   auto values = zeros<T>(call.outputs[0].shape.element_count());
   auto indices = zeros<std::int64_t>(call.outputs[0].shape.element_count());
@@ -162,7 +170,7 @@ std::int64_t padded_count(const Window& w, const std::array<std::int64_t, 3>& at
 void run_average_pool(const OpCall& call, Inputs inputs, Outputs outputs) {
   Window w = pool_window(call);
   set_out(w, call.outputs[0].shape);
-  const bool with_pads = call.attributes.integer_or("count_include_pad", 0) != 0;
+  const bool with_pads = call.attributes.integer("count_include_pad") != 0;
   const Loaded<double> x(inputs[0], call.inputs[0]);
   auto values = zeros<double>(call.outputs[0].shape.element_count());
   each_window(call, w, [&](std::int64_t plane, const auto& at, std::int64_t place) {
@@ -228,10 +236,12 @@ void run_global_max(const OpCall& call, Inputs inputs, Outputs outputs) {
 constexpr OpDef kOps[] = {
     {.name = "max_pool",
      .max_outputs = 2,
+     .canonical = max_pool_form,
      .infer = infer_max_pool,
      .factors = pool_factors,
      .reference = run_max_pool},
     {.name = "average_pool",
+     .canonical = average_pool_form,
      .infer = infer_average_pool,
      .factors = pool_factors,
      .reference = run_average_pool},

@@ -6,7 +6,9 @@
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
+#include "tilemesh/ops/derived.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -15,9 +17,12 @@ namespace {
 
 // --- tile --------------------------------------------------------------------------------------
 
-std::vector<std::int64_t> repeats_of(const OpCall& call) {
-  return integers_attribute(call, "repeats", static_cast<std::size_t>(call.inputs[0].shape.rank()),
-                            0, 1);
+void tile_form(AttributeForm& form) {
+  form.integers("repeats", static_cast<std::size_t>(form.rank()), {.fallback = 1, .min = 0});
+}
+
+const std::vector<std::int64_t>& repeats_of(const OpCall& call) {
+  return call.attributes.integers("repeats");
 }
 
 std::vector<OperandType> infer_tile(const OpCall& call) {
@@ -52,27 +57,19 @@ void run_tile(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- pad ---------------------------------------------------------------------------------------
 
-enum class PadMode { constant, reflect, edge, wrap };
-
-PadMode pad_mode(const OpCall& call) {
-  const std::string name = call.attributes.text_or("mode", "constant");
-  constexpr std::string_view kNames[] = {"constant", "reflect", "edge", "wrap"};
-  const auto at = std::ranges::find(kNames, name);
-  if (at != std::end(kNames)) return static_cast<PadMode>(at - kNames);
-  throw Error(
-      ErrorCode::invalid_argument,
-      fmt::format("attribute \"mode\" wants constant, reflect, edge or wrap, got \"{}\"", name));
+void pad_form(AttributeForm& form) {
+  form.choice("mode", {"constant", "reflect", "edge", "wrap"});
+  form.integers("pads", 2 * static_cast<std::size_t>(form.rank()), {.fallback = 0});
 }
 
-std::vector<std::int64_t> pads_of(const OpCall& call) {
-  return integers_attribute(call, "pads", 2 * static_cast<std::size_t>(call.inputs[0].shape.rank()),
-                            std::numeric_limits<std::int64_t>::min(), 0);
+const std::vector<std::int64_t>& pads_of(const OpCall& call) {
+  return call.attributes.integers("pads");
 }
 
 std::vector<OperandType> infer_pad(const OpCall& call) {
   const Shape& in = call.inputs[0].shape;
   const std::vector<std::int64_t> pads = pads_of(call);
-  const PadMode mode = pad_mode(call);
+  const std::string& mode = call.attributes.text("mode");
   if (has_input(call, 1)) {
     require_same_type(call, 0, 1);
     if (call.inputs[1].shape.element_count() != 1) {
@@ -87,7 +84,7 @@ std::vector<OperandType> infer_pad(const OpCall& call) {
     const std::int64_t end = pads[static_cast<std::size_t>(in.rank() + d)];
     const std::int64_t size = checked_add(checked_add(in[d], begin), end);
     if (size < 0 || begin < -in[d] || end < -in[d] ||
-        (in[d] == 0 && size > 0 && mode != PadMode::constant)) {
+        (in[d] == 0 && size > 0 && mode != "constant")) {
       throw Error(ErrorCode::invalid_argument, fmt::format("pads {} and {} don't fit dim {} of {}",
                                                            begin, end, d, in.to_string()));
     }
@@ -108,29 +105,10 @@ Factors pad_factors(const OpCall& call) {
   return builder.build();
 }
 
-std::int64_t positive_mod(std::int64_t i, std::int64_t size) {
-  const std::int64_t rest = i % size;
-  return rest < 0 ? rest + size : rest;
-}
-
-/// Where an index that may lie outside of [0, size) reads from; -1: nowhere.
-std::int64_t padded_from(PadMode mode, std::int64_t i, std::int64_t size) {
-  if (i >= 0 && i < size) return i;
-  switch (mode) {
-    case PadMode::constant: return -1;
-    case PadMode::edge: return i < 0 ? 0 : size - 1;
-    case PadMode::wrap: return positive_mod(i, size);
-    case PadMode::reflect: break;
-  }
-  if (size == 1) return 0;
-  const std::int64_t around_edges = positive_mod(i, 2 * (size - 1));
-  return around_edges < size ? around_edges : 2 * (size - 1) - around_edges;
-}
-
 void run_pad(const OpCall& call, Inputs inputs, Outputs outputs) {
   const Shape& in = call.inputs[0].shape;
   const std::vector<std::int64_t> pads = pads_of(call);
-  const PadMode mode = pad_mode(call);
+  const std::string& mode = call.attributes.text("mode");
   const Dims strides = row_major_strides(in);
   const std::byte* value = has_input(call, 1) ? inputs[1] : nullptr;
   pick(inputs[0], value, call.outputs[0], outputs[0], [&](const Dims& index) {
@@ -146,22 +124,22 @@ void run_pad(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- depth_to_space, space_to_depth ------------------------------------------------------------
 
+void block_form(AttributeForm& form) {
+  form.integer("blocksize", {.min = 1, .max = 1 << 20});
+}
+void depth_to_space_form(AttributeForm& form) {
+  block_form(form);
+  form.choice("mode", {"DCR", "CRD"});
+}
+
 std::int64_t block_of(const OpCall& call) {
-  require_rank(call, 0, 4);
-  const std::int64_t block = call.attributes.integer("blocksize");
-  if (block >= 1 && block <= (1 << 20)) return block;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("attribute \"blocksize\" wants 1 to 2^20, got {}", block));
+  return call.attributes.integer("blocksize");
 }
 
 std::vector<OperandType> infer_depth_to_space(const OpCall& call) {
+  require_rank(call, 0, 4);
   const Shape& in = call.inputs[0].shape;
   const std::int64_t block = block_of(call);
-  const std::string mode = call.attributes.text_or("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"mode\" wants DCR or CRD, got \"{}\"", mode));
-  }
   if (in[1] % (block * block) != 0) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("{} channels of {} don't divide into blocks of {}x{}", in[1],
@@ -172,6 +150,7 @@ std::vector<OperandType> infer_depth_to_space(const OpCall& call) {
 }
 
 std::vector<OperandType> infer_space_to_depth(const OpCall& call) {
+  require_rank(call, 0, 4);
   const Shape& in = call.inputs[0].shape;
   const std::int64_t block = block_of(call);
   if (in[2] % block != 0 || in[3] % block != 0) {
@@ -206,7 +185,7 @@ void run_depth_to_space(const OpCall& call, Inputs inputs, Outputs outputs) {
   const Shape& in = call.inputs[0].shape;
   const std::int64_t block = block_of(call);
   const std::int64_t channels = in[1] / (block * block);
-  if (call.attributes.text_or("mode", "DCR") == "DCR") {
+  if (call.attributes.text("mode") == "DCR") {
     transpose_view(call, inputs, outputs, {in[0], block, block, channels, in[2], in[3]},
                    {0, 3, 4, 1, 5, 2});
   } else {
@@ -224,10 +203,13 @@ void run_space_to_depth(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- trilu -------------------------------------------------------------------------------------
 
+void trilu_form(AttributeForm& form) {
+  form.flag("upper", true);
+  form.integer("k", {.fallback = 0});
+}
+
 std::vector<OperandType> infer_trilu(const OpCall& call) {
   require_rank(call, 0, 2, true);
-  call.attributes.integer_or("upper", 1);
-  call.attributes.integer_or("k", 0);
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
 }
 
@@ -240,8 +222,8 @@ Factors trilu_factors(const OpCall& call) {
 }
 
 void run_trilu(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const bool upper = call.attributes.integer_or("upper", 1) != 0;
-  const std::int64_t k = call.attributes.integer_or("k", 0);
+  const bool upper = call.attributes.integer("upper") != 0;
+  const std::int64_t k = call.attributes.integer("k");
   const Dims strides = row_major_strides(call.inputs[0].shape);
   pick(inputs[0], nullptr, call.outputs[0], outputs[0], [&](const Dims& index) {
     const std::int64_t above = index[index.size() - 1] - index[index.size() - 2];
@@ -256,10 +238,14 @@ struct SequenceAxes {
   int batch = 1;
   int time = 0;
 };
+void reverse_sequence_form(AttributeForm& form) {
+  form.axis("batch_axis", form.rank(), 1);
+  form.axis("time_axis", form.rank(), 0);
+}
+
 SequenceAxes sequence_axes(const OpCall& call) {
-  const int rank = call.inputs[0].shape.rank();
-  return {.batch = axis_attribute_or(call, rank, 1, "batch_axis"),
-          .time = axis_attribute_or(call, rank, 0, "time_axis")};
+  return {.batch = static_cast<int>(call.attributes.integer("batch_axis")),
+          .time = static_cast<int>(call.attributes.integer("time_axis"))};
 }
 
 std::vector<OperandType> infer_reverse_sequence(const OpCall& call) {
@@ -308,8 +294,13 @@ void run_reverse_sequence(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- one_hot -----------------------------------------------------------------------------------
 
+void one_hot_form(AttributeForm& form) {
+  form.axis("axis", form.rank() + 1, -1);
+  form.integer("depth", {.min = 0});
+}
+
 int one_hot_axis(const OpCall& call) {
-  return axis_attribute_or(call, call.inputs[0].shape.rank() + 1, -1);
+  return static_cast<int>(call.attributes.integer("axis"));
 }
 
 std::vector<OperandType> infer_one_hot(const OpCall& call) {
@@ -343,30 +334,43 @@ void run_one_hot(const OpCall& call, Inputs inputs, Outputs outputs) {
 }
 
 constexpr OpDef kOps[] = {
-    {.name = "tile", .infer = infer_tile, .factors = tile_factors, .reference = run_tile},
+    {.name = "tile",
+     .canonical = tile_form,
+     .infer = infer_tile,
+     .factors = tile_factors,
+     .reference = run_tile},
     {.name = "pad",
      .max_inputs = 2,
+     .canonical = pad_form,
      .infer = infer_pad,
      .factors = pad_factors,
      .reference = run_pad},
     {.name = "depth_to_space",
+     .canonical = depth_to_space_form,
      .infer = infer_depth_to_space,
      .factors = batch_factors,
      .reference = run_depth_to_space},
     {.name = "space_to_depth",
+     .canonical = block_form,
      .infer = infer_space_to_depth,
      .factors = batch_factors,
      .reference = run_space_to_depth},
-    {.name = "trilu", .infer = infer_trilu, .factors = trilu_factors, .reference = run_trilu},
+    {.name = "trilu",
+     .canonical = trilu_form,
+     .infer = infer_trilu,
+     .factors = trilu_factors,
+     .reference = run_trilu},
     {.name = "reverse_sequence",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = reverse_sequence_form,
      .infer = infer_reverse_sequence,
      .factors = reverse_sequence_factors,
      .reference = run_reverse_sequence},
     {.name = "one_hot",
      .min_inputs = 2,
      .max_inputs = 2,
+     .canonical = one_hot_form,
      .infer = infer_one_hot,
      .factors = one_hot_factors,
      .reference = run_one_hot},

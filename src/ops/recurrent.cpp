@@ -7,6 +7,7 @@
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -39,17 +40,7 @@ Sizes sizes_of(const OpCall& call) {
               .batch = x[1],
               .input = x[2],
               .hidden = call.attributes.integer("hidden_size")};
-  const std::string direction = call.attributes.text_or("direction", "forward");
-  if (direction != "forward" && direction != "reverse" && direction != "bidirectional") {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"direction\" wants forward, reverse or bidirectional, got "
-                            "\"{}\"",
-                            direction));
-  }
-  if (sizes.hidden < 1) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"hidden_size\" wants at least 1, got {}", sizes.hidden));
-  }
+  const std::string& direction = call.attributes.text("direction");
   sizes.directions = direction == "bidirectional" ? 2 : 1;
   sizes.reverse = direction == "reverse";
   return sizes;
@@ -93,30 +84,8 @@ Activation activation_named(std::string_view name) {
   throw Error(ErrorCode::invalid_argument, fmt::format("there is no activation \"{}\"", name));
 }
 
-/// Takes over parameters that were given, one for each activation.
-void set_parameters(const OpCall& call, std::string_view name, double Activation::*parameter,
-                    std::vector<Activation>& activations) {
-  if (!call.attributes.has(name)) return;
-  const std::vector<double>& values = call.attributes.numbers(name);
-  if (values.empty()) return;
-  if (values.size() != activations.size()) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"{}\" wants {} numbers, one for each activation, got {}",
-                            name, activations.size(), values.size()));
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    activations[i].*parameter = values[i];
-  }
-}
-
-/// `activations_of(cell)` for each direction.
-std::vector<Activation> activations(const OpCall& call, Cell cell, std::int64_t directions) {
-  constexpr std::string_view kDefaults[] = {"tanh", "sigmoid,tanh", "sigmoid,tanh,tanh"};
-  std::string text = call.attributes.text_or("activations", "");
-  if (text.empty()) {
-    text = kDefaults[static_cast<std::size_t>(cell)];
-    if (directions == 2) text += "," + text;
-  }
+/// Those that a list of names, parted by commas, stands for.
+std::vector<Activation> activations_named(std::string_view text, std::size_t wanted) {
   std::vector<Activation> result;
   std::string_view rest = text;
   while (true) {
@@ -125,14 +94,48 @@ std::vector<Activation> activations(const OpCall& call, Cell cell, std::int64_t 
     if (end == std::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }
-  const std::size_t wanted = activations_of(cell) * static_cast<std::size_t>(directions);
-  if (result.size() != wanted) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"activations\" wants {} names, got {} in \"{}\"", wanted,
-                            result.size(), text));
+  if (result.size() == wanted) return result;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("attribute \"activations\" wants {} names, got {} in \"{}\"", wanted,
+                          result.size(), text));
+}
+
+/// One parameter for each activation; by default those that it has.
+void parameter_form(AttributeForm& form, std::string_view name,
+                    const std::vector<Activation>& activations, double Activation::*parameter) {
+  std::vector<double> values;
+  for (const Activation& activation : activations) {
+    values.push_back(activation.*parameter);
   }
-  set_parameters(call, "activation_alpha", &Activation::alpha, result);
-  set_parameters(call, "activation_beta", &Activation::beta, result);
+  form.numbers(name, std::move(values));
+}
+
+template <Cell cell>
+void recurrent_form(AttributeForm& form) {
+  form.integer("hidden_size", {.min = 1});
+  const bool both =
+      form.choice("direction", {"forward", "reverse", "bidirectional"}).front() == 'b';
+  constexpr std::string_view kDefaults[] = {"tanh", "sigmoid,tanh", "sigmoid,tanh,tanh"};
+  std::string names(kDefaults[static_cast<std::size_t>(cell)]);
+  if (both) names += "," + names;
+  const std::vector<Activation> activations =
+      activations_named(form.text("activations", names), activations_of(cell) * (both ? 2 : 1));
+  parameter_form(form, "activation_alpha", activations, &Activation::alpha);
+  parameter_form(form, "activation_beta", activations, &Activation::beta);
+  form.number("clip", 0);
+  if (cell == Cell::lstm) form.flag("input_forget", false);
+  if (cell == Cell::gru) form.flag("linear_before_reset", false);
+}
+
+/// `activations_of(cell)` for each direction.
+std::vector<Activation> activations(const OpCall& call, Cell cell, std::int64_t directions) {
+  std::vector<Activation> result =
+      activations_named(call.attributes.text("activations"),
+                        activations_of(cell) * static_cast<std::size_t>(directions));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    result[i].alpha = call.attributes.numbers("activation_alpha")[i];
+    result[i].beta = call.attributes.numbers("activation_beta")[i];
+  }
   return result;
 }
 
@@ -167,7 +170,6 @@ std::vector<OperandType> infer_recurrent(const OpCall& call) {
     require_same_type(call, 0, i);
   }
   check_operands(call, cell, sizes);
-  activations(call, cell, sizes.directions);
   const DType dtype = call.inputs[kX].dtype;
   const Shape state{sizes.directions, sizes.batch, sizes.hidden};
   std::vector<OperandType> outputs{
@@ -245,9 +247,9 @@ class Direction {
     const std::vector<Activation> all = activations(call, cell, sizes.directions);
     const auto count = static_cast<std::ptrdiff_t>(activations_of(cell));
     functions_.assign(all.begin() + number * count, all.begin() + (number + 1) * count);
-    clip_ = call.attributes.number_or("clip", 0);
-    coupled_ = call.attributes.integer_or("input_forget", 0) != 0;
-    reset_after_ = call.attributes.integer_or("linear_before_reset", 0) != 0;
+    clip_ = call.attributes.number("clip");
+    coupled_ = cell == Cell::lstm && call.attributes.integer("input_forget") != 0;
+    reset_after_ = cell == Cell::gru && call.attributes.integer("linear_before_reset") != 0;
     from_x_.resize(static_cast<std::size_t>(gate_rows));
     from_h_.resize(static_cast<std::size_t>(gate_rows));
   }
@@ -394,6 +396,8 @@ constexpr OpDef recurrent(std::string_view name) {
           .min_inputs = 3,
           .max_inputs = cell == Cell::lstm ? 8 : 6,
           .max_outputs = cell == Cell::lstm ? 3 : 2,
+          .required_outputs = 0,
+          .canonical = recurrent_form<cell>,
           .infer = infer_recurrent<cell>,
           .factors = batch_factors,
           .reference = run_recurrent<cell>};

@@ -64,7 +64,7 @@ TEST(Rnn, ActivationsHaveParameters) {
 TEST(Rnn, WantsAParameterForEachActivation) {
   EXPECT_THAT(infer_error("rnn", unit_inputs(1),
                           {{"hidden_size", kOne}, {"activation_alpha", std::vector<double>{1, 2}}}),
-              HasSubstr("wants 1 numbers, one for each activation, got 2"));
+              HasSubstr("attribute \"activation_alpha\" wants 1 numbers, got 2"));
 }
 
 TEST(Lstm, OneUnitByHand) {

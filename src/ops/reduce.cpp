@@ -2,6 +2,9 @@
 #include <cmath>
 #include <limits>
 
+#include "tilemesh/ops/derived.hpp"
+
+#include "attribute_form.hpp"
 #include "scalar.hpp"
 #include "tables.hpp"
 
@@ -11,19 +14,14 @@ namespace {
 /// What the reductions differ in.
 enum class Kind { sum, mean, max, min, prod, l1, l2, log_sum, log_sum_exp, sum_square };
 
-/// Which dims of input 0 are reduced.
-std::vector<bool> reduced_dims(const OpCall& call) {
-  const int rank = call.inputs[0].shape.rank();
-  const std::vector<std::int64_t> axes = call.attributes.integers_or("axes", {});
-  std::vector<bool> reduced(static_cast<std::size_t>(rank), axes.empty());
-  for (const std::int64_t axis : axes) {
-    reduced[static_cast<std::size_t>(normal_axis(axis, rank))] = true;
-  }
-  return reduced;
+/// Without axes, or with an empty list, all dims are reduced.
+void reduce_form(AttributeForm& form) {
+  form.axes("axes", form.rank());
+  form.flag("keepdims", true);
 }
 
 bool keeps_dims(const OpCall& call) {
-  return call.attributes.integer_or("keepdims", 1) != 0;
+  return call.attributes.integer("keepdims") != 0;
 }
 
 template <Types types>
@@ -192,6 +190,7 @@ void run_log_sum_exp(const OpCall& call, Inputs inputs, Outputs outputs) {
 template <Kind kind, Types types = Types::number>
 constexpr OpDef reduction(std::string_view name) {
   return {.name = name,
+          .canonical = reduce_form,
           .infer = infer_reduce<types>,
           .factors = reduce_factors<kind>,
           .reference = kind == Kind::log_sum_exp ? run_log_sum_exp : run_reduce<kind>,

@@ -29,7 +29,7 @@ TEST(Reduce, AxesAndKeptDims) {
   EXPECT_THAT(elements<float>(all), ElementsAre(21));
   EXPECT_THAT(elements<float>(run("reduce_sum", {f32({}, {7})})), ElementsAre(7));
   EXPECT_THAT(infer_error("reduce_sum", {x}, {{"axes", Ints{2}}}),
-              HasSubstr("axis 2 is outside [-2,2)"));
+              HasSubstr("axes 2 is outside [-2,2)"));
 }
 
 TEST(Reduce, EachKind) {

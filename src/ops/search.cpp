@@ -5,6 +5,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
@@ -13,20 +14,26 @@ namespace {
 
 // --- arg_max, arg_min --------------------------------------------------------------------------
 
-int arg_axis(const OpCall& call) {
-  return axis_attribute_or(call, call.inputs[0].shape.rank(), 0);
+void arg_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), 0);
+  form.flag("keepdims", true);
+  form.flag("select_last_index", false);
+}
+
+int axis_of(const OpCall& call) {
+  return static_cast<int>(call.attributes.integer("axis"));
 }
 
 std::vector<OperandType> infer_arg(const OpCall& call) {
   require_type(call, 0, Types::number);
   const Shape& in = call.inputs[0].shape;
-  const int axis = arg_axis(call);
+  const int axis = axis_of(call);
   if (in[axis] == 0) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("dim {} of {} has no elements to choose from", axis, in.to_string()));
   }
   Dims sizes = in.sizes();
-  if (call.attributes.integer_or("keepdims", 1) != 0) {
+  if (call.attributes.integer("keepdims") != 0) {
     sizes[static_cast<std::size_t>(axis)] = 1;
   } else {
     sizes.erase(static_cast<std::size_t>(axis));
@@ -35,8 +42,8 @@ std::vector<OperandType> infer_arg(const OpCall& call) {
 }
 
 Factors arg_factors(const OpCall& call) {
-  const int axis = arg_axis(call);
-  const bool keeps = call.attributes.integer_or("keepdims", 1) != 0;
+  const int axis = axis_of(call);
+  const bool keeps = call.attributes.integer("keepdims") != 0;
   FactorBuilder builder(call);
   for (int d = 0; d < call.inputs[0].shape.rank(); ++d) {
     if (d != axis) builder.share(d, d > axis && !keeps ? d - 1 : d);
@@ -52,8 +59,8 @@ bool replaces(T value, T best, bool largest, bool last) {
 
 template <bool largest>
 void run_arg(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const AxisView view = around(call.inputs[0].shape, arg_axis(call));
-  const bool last = call.attributes.integer_or("select_last_index", 0) != 0;
+  const AxisView view = around(call.inputs[0].shape, axis_of(call));
+  const bool last = call.attributes.integer("select_last_index") != 0;
   auto places = zeros<std::int64_t>(view.outer * view.inner);
   visit_wide(call.inputs[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -74,20 +81,25 @@ void run_arg(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- cum_sum -----------------------------------------------------------------------------------
 
+void cum_sum_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), 0);
+  form.flag("exclusive", false);
+  form.flag("reverse", false);
+}
+
 std::vector<OperandType> infer_cum_sum(const OpCall& call) {
   require_type(call, 0, Types::number);
-  arg_axis(call);
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
 }
 
 Factors cum_sum_factors(const OpCall& call) {
-  return all_but_axis(call, arg_axis(call));
+  return all_but_axis(call, axis_of(call));
 }
 
 void run_cum_sum(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const AxisView view = around(call.inputs[0].shape, arg_axis(call));
-  const bool exclusive = call.attributes.integer_or("exclusive", 0) != 0;
-  const bool reverse = call.attributes.integer_or("reverse", 0) != 0;
+  const AxisView view = around(call.inputs[0].shape, axis_of(call));
+  const bool exclusive = call.attributes.integer("exclusive") != 0;
+  const bool reverse = call.attributes.integer("reverse") != 0;
   visit_wide(call.inputs[0].dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const Loaded<T> x(inputs[0], call.inputs[0]);
@@ -108,16 +120,19 @@ void run_cum_sum(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 // --- top_k -------------------------------------------------------------------------------------
 
-int top_k_axis(const OpCall& call) {
-  return axis_attribute_or(call, call.inputs[0].shape.rank(), -1);
+void top_k_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), -1);
+  form.integer("k", {.min = 0});
+  form.flag("largest", true);
+  form.flag("sorted", true);  // the result is sorted whether asked for or not
 }
 
 std::vector<OperandType> infer_top_k(const OpCall& call) {
   require_type(call, 0, Types::number);
   const Shape& in = call.inputs[0].shape;
-  const int axis = top_k_axis(call);
+  const int axis = axis_of(call);
   const std::int64_t k = call.attributes.integer("k");
-  if (k < 0 || k > in[axis]) {
+  if (k > in[axis]) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("k of {} is outside [0,{}], the size of dim {} of {}", k, in[axis],
                             axis, in.to_string()));
@@ -126,7 +141,7 @@ std::vector<OperandType> infer_top_k(const OpCall& call) {
 }
 
 Factors top_k_factors(const OpCall& call) {
-  return all_but_axis(call, top_k_axis(call));
+  return all_but_axis(call, axis_of(call));
 }
 
 /// Orders values with NaN as the largest, so that the order is total.
@@ -138,9 +153,9 @@ bool above(T a, T b) {
 
 template <class T>
 void top_k(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const AxisView view = around(call.inputs[0].shape, top_k_axis(call));
-  const std::int64_t k = call.outputs[0].shape[top_k_axis(call)];
-  const bool largest = call.attributes.integer_or("largest", 1) != 0;
+  const AxisView view = around(call.inputs[0].shape, axis_of(call));
+  const std::int64_t k = call.outputs[0].shape[axis_of(call)];
+  const bool largest = call.attributes.integer("largest") != 0;
   const Loaded<T> x(inputs[0], call.inputs[0]);
   auto values = zeros<T>(view.outer * k * view.inner);
   auto indices = zeros<std::int64_t>(view.outer * k * view.inner);
@@ -152,7 +167,7 @@ void top_k(const OpCall& call, Inputs inputs, Outputs outputs) {
       return x[(outer * view.size + i) * view.inner + inner];
     };
     std::iota(order.begin(), order.end(), 0);
-    // Sorted whether asked for or not; of equal ones the first comes first.
+    // Of equal ones the first comes first.
     std::ranges::stable_sort(order, [&](std::int64_t a, std::int64_t b) {
       return largest ? above(at(a), at(b)) : above(at(b), at(a));
     });
@@ -171,16 +186,27 @@ void run_top_k(const OpCall& call, Inputs inputs, Outputs outputs) {
              [&](auto tag) { top_k<typename decltype(tag)::type>(call, inputs, outputs); });
 }
 
+constexpr OpDef arg(std::string_view name, decltype(OpDef::reference) reference) {
+  return {.name = name,
+          .canonical = arg_form,
+          .infer = infer_arg,
+          .factors = arg_factors,
+          .reference = reference};
+}
+
 constexpr OpDef kOps[] = {
-    {.name = "arg_max", .infer = infer_arg, .factors = arg_factors, .reference = run_arg<true>},
-    {.name = "arg_min", .infer = infer_arg, .factors = arg_factors, .reference = run_arg<false>},
+    arg("arg_max", run_arg<true>),
+    arg("arg_min", run_arg<false>),
     {.name = "cum_sum",
+     .canonical = cum_sum_form,
      .infer = infer_cum_sum,
      .factors = cum_sum_factors,
      .reference = run_cum_sum},
     {.name = "top_k",
      .min_outputs = 2,
      .max_outputs = 2,
+     .required_outputs = 0,
+     .canonical = top_k_form,
      .infer = infer_top_k,
      .factors = top_k_factors,
      .reference = run_top_k},

@@ -5,27 +5,35 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "elements.hpp"
 #include "tables.hpp"
 
 namespace tilemesh::ops {
 namespace {
 
+void lane_form(AttributeForm& form) {
+  form.axis("axis", form.rank(), -1);
+}
+
+int lane_axis(const OpCall& call) {
+  return static_cast<int>(call.attributes.integer("axis"));
+}
+
 std::vector<OperandType> infer_lanes(const OpCall& call) {
   require_type(call, 0, Types::real);
-  axis_attribute_or(call, call.inputs[0].shape.rank(), -1);
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
 }
 
 Factors lane_factors(const OpCall& call) {
-  return all_but_axis(call, axis_attribute_or(call, call.inputs[0].shape.rank(), -1));
+  return all_but_axis(call, lane_axis(call));
 }
 
 /// Calls `lane(values)` on every line of input 0 along the axis, in double; stores what it leaves.
 template <class Lane>
 void each_lane(const OpCall& call, Inputs inputs, Outputs outputs, const Lane& lane) {
   const Shape& shape = call.inputs[0].shape;
-  const AxisView view = around(shape, axis_attribute_or(call, shape.rank(), -1));
+  const AxisView view = around(shape, lane_axis(call));
   const Loaded<double> x(inputs[0], call.inputs[0]);
   auto y = zeros<double>(shape.element_count());
   auto values = zeros<double>(view.size);
@@ -85,16 +93,13 @@ void run_hardmax(const OpCall& call, Inputs inputs, Outputs outputs) {
   });
 }
 
-std::vector<OperandType> infer_lp(const OpCall& call) {
-  if (const std::int64_t p = call.attributes.integer_or("p", 2); p != 1 && p != 2) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"p\" wants 1 or 2, got {}", p));
-  }
-  return infer_lanes(call);
+void lp_form(AttributeForm& form) {
+  lane_form(form);
+  form.integer("p", {.fallback = 2, .min = 1, .max = 2});
 }
 
 void run_lp(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const bool absolute = call.attributes.integer_or("p", 2) == 1;
+  const bool absolute = call.attributes.integer("p") == 1;
   each_lane(call, inputs, outputs, [=](std::vector<double>& values) {
     double sum = 0;
     for (const double value : values) {
@@ -109,14 +114,22 @@ void run_lp(const OpCall& call, Inputs inputs, Outputs outputs) {
 }
 
 constexpr OpDef lanes(std::string_view name, decltype(OpDef::reference) reference) {
-  return {.name = name, .infer = infer_lanes, .factors = lane_factors, .reference = reference};
+  return {.name = name,
+          .canonical = lane_form,
+          .infer = infer_lanes,
+          .factors = lane_factors,
+          .reference = reference};
 }
 
 constexpr OpDef kOps[] = {
     lanes("softmax", run_softmax),
     lanes("log_softmax", run_log_softmax),
     lanes("hardmax", run_hardmax),
-    {.name = "lp_normalization", .infer = infer_lp, .factors = lane_factors, .reference = run_lp},
+    {.name = "lp_normalization",
+     .canonical = lp_form,
+     .infer = infer_lanes,
+     .factors = lane_factors,
+     .reference = run_lp},
 };
 
 }  // namespace

@@ -91,43 +91,6 @@ int normal_axis(std::int64_t axis, int rank, std::string_view what) {
                           rank, rank));
 }
 
-int axis_attribute(const OpCall& call, int rank, std::string_view name) {
-  return normal_axis(call.attributes.integer(name), rank, name);
-}
-
-int axis_attribute_or(const OpCall& call, int rank, std::int64_t fallback, std::string_view name) {
-  return normal_axis(call.attributes.integer_or(name, fallback), rank, name);
-}
-
-std::vector<std::int64_t> integers_attribute(const OpCall& call, std::string_view name,
-                                             std::size_t count, std::int64_t minimum,
-                                             std::int64_t fallback) {
-  std::vector<std::int64_t> values = call.attributes.integers_or(name, {});
-  if (values.empty()) values.assign(count, fallback);
-  if (values.size() != count) {
-    throw Error(
-        ErrorCode::invalid_argument,
-        fmt::format("attribute \"{}\" wants {} numbers, got {}", name, count, values.size()));
-  }
-  for (const std::int64_t value : values) {
-    if (value < minimum) {
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("attribute \"{}\" wants at least {}, got {}", name, minimum, value));
-    }
-  }
-  return values;
-}
-
-DType dtype_attribute(const OpCall& call, std::string_view name, DType fallback) {
-  const std::int64_t number = call.attributes.integer_or(name, static_cast<std::int64_t>(fallback));
-  if (number < 0 || number >= kDTypeCount) {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"{}\" wants a dtype's number below {}, got {}", name,
-                            kDTypeCount, number));
-  }
-  return static_cast<DType>(number);
-}
-
 AxisView around(const Shape& shape, int axis) {
   AxisView view;
   for (int d = 0; d < shape.rank(); ++d) {

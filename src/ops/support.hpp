@@ -40,17 +40,6 @@ void require_shape(const OpCall& call, std::size_t index, const Shape& shape, st
 
 /// `axis` counted from the front; throws if it is outside [-rank, rank).
 int normal_axis(std::int64_t axis, int rank, std::string_view what = "axis");
-/// The attribute `name` as a dim of a tensor of that rank.
-int axis_attribute(const OpCall& call, int rank, std::string_view name = "axis");
-int axis_attribute_or(const OpCall& call, int rank, std::int64_t fallback,
-                      std::string_view name = "axis");
-/// The attribute `name`, `count` integers of at least `minimum`; `fallback` each if it is missing.
-std::vector<std::int64_t> integers_attribute(const OpCall& call, std::string_view name,
-                                             std::size_t count, std::int64_t minimum,
-                                             std::int64_t fallback);
-/// The attribute `name` as a dtype, `fallback` if it is missing.
-DType dtype_attribute(const OpCall& call, std::string_view name, DType fallback);
-
 /// A shape seen as [outer, size, inner] around one dim.
 struct AxisView {
   std::int64_t outer = 1, size = 1, inner = 1;

@@ -1,8 +1,5 @@
 #include "tilemesh/ops/target.hpp"
 
-#include <algorithm>
-#include <array>
-
 namespace tilemesh {
 namespace {
 
@@ -37,9 +34,7 @@ class ReferenceTarget final : public Target {
 
   bool can_fuse(const OpCall& call, const ExpressionStep& /*step*/,
                 const OperandType* /*operand*/) const override {
-    constexpr std::array<std::string_view, 4> kWithChain = {"map", "matmul", "conv",
-                                                            "conv_transpose"};
-    return std::ranges::find(kWithChain, call.def->name) != kWithChain.end();
+    return call.def->name == "map" || call.def->takes_epilogue;
   }
 
  private:

@@ -6,6 +6,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "attribute_form.hpp"
 #include "scalar.hpp"
 #include "tables.hpp"
 
@@ -42,10 +43,27 @@ struct AlphaBeta {
 AlphaBeta parameters_of(const OpCall& call) {
   for (const Parameters& row : kParameters) {
     if (row.op != call.def->name) continue;
-    return {.alpha = call.attributes.number_or(row.alpha, row.alpha_default),
-            .beta = row.beta.empty() ? 0 : call.attributes.number_or(row.beta, row.beta_default)};
+    return {.alpha = call.attributes.number(row.alpha),
+            .beta = row.beta.empty() ? 0 : call.attributes.number(row.beta)};
   }
   return {};
+}
+
+void parameter_form(AttributeForm& form) {
+  for (const Parameters& row : kParameters) {
+    if (row.op != form.call().def->name) continue;
+    form.number(row.alpha, row.alpha_default);
+    if (!row.beta.empty()) form.number(row.beta, row.beta_default);
+  }
+}
+
+void gelu_form(AttributeForm& form) {
+  form.choice("approximate", {"none", "tanh"});
+}
+
+void is_inf_form(AttributeForm& form) {
+  form.flag("detect_negative", true);
+  form.flag("detect_positive", true);
 }
 
 std::vector<OperandType> same(const OpCall& call) {
@@ -55,18 +73,6 @@ std::vector<OperandType> same(const OpCall& call) {
 template <Types types>
 std::vector<OperandType> infer_unary(const OpCall& call) {
   require_type(call, 0, types);
-  parameters_of(call);  // throws for attributes of a wrong type
-  return same(call);
-}
-
-std::vector<OperandType> infer_gelu(const OpCall& call) {
-  require_type(call, 0, Types::real);
-  const std::string approximate = call.attributes.text_or("approximate", "none");
-  if (approximate != "none" && approximate != "tanh") {
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("attribute \"approximate\" wants \"none\" or \"tanh\", got \"{}\"",
-                            approximate));
-  }
   return same(call);
 }
 
@@ -77,7 +83,7 @@ std::vector<OperandType> infer_test(const OpCall& call) {
 
 ScalarFn function_of(const OpCall& call) {
   const auto fn = static_cast<ScalarFn>(call.def->scalar_fn);
-  if (fn == ScalarFn::gelu && call.attributes.text_or("approximate", "none") == "tanh") {
+  if (fn == ScalarFn::gelu && call.attributes.text("approximate") == "tanh") {
     return ScalarFn::gelu_tanh;
   }
   return fn;
@@ -126,8 +132,8 @@ void run_is_nan(const OpCall& call, Inputs inputs, Outputs outputs) {
 }
 
 void run_is_inf(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const bool negative = call.attributes.integer_or("detect_negative", 1) != 0;
-  const bool positive = call.attributes.integer_or("detect_positive", 1) != 0;
+  const bool negative = call.attributes.integer("detect_negative") != 0;
+  const bool positive = call.attributes.integer("detect_positive") != 0;
   each<double>(call, inputs, outputs, [=](double x) {
     return (positive && x == kInfinity) || (negative && x == -kInfinity) ? 1.0 : 0.0;
   });
@@ -136,6 +142,7 @@ void run_is_inf(const OpCall& call, Inputs inputs, Outputs outputs) {
 template <Types types = Types::real>
 constexpr OpDef unary(std::string_view name, ScalarFn fn) {
   return {.name = name,
+          .canonical = parameter_form,
           .infer = infer_unary<types>,
           .factors = broadcast_factors,
           .reference = run_unary,
@@ -193,20 +200,27 @@ constexpr OpDef kOps[] = {
     unary<Types::number>("linear", F::linear),
     unary("swish", F::swish),
     {.name = "gelu",
-     .infer = infer_gelu,
+     .canonical = gelu_form,
+     .infer = infer_unary<Types::real>,
      .factors = broadcast_factors,
      .reference = run_unary,
      .scalar_fn = static_cast<int>(F::gelu)},
     {.name = "thresholded_relu",
+     .canonical = parameter_form,
      .infer = infer_unary<Types::real>,
      .factors = broadcast_factors,
      .reference = run_thresholded_relu},
     {.name = "shrink",
+     .canonical = parameter_form,
      .infer = infer_unary<Types::number>,
      .factors = broadcast_factors,
      .reference = run_shrink},
     {.name = "is_nan", .infer = infer_test, .factors = broadcast_factors, .reference = run_is_nan},
-    {.name = "is_inf", .infer = infer_test, .factors = broadcast_factors, .reference = run_is_inf},
+    {.name = "is_inf",
+     .canonical = is_inf_form,
+     .infer = infer_test,
+     .factors = broadcast_factors,
+     .reference = run_is_inf},
     {.name = "not",
      .infer = infer_unary<Types::boolean>,
      .factors = broadcast_factors,

@@ -9,21 +9,30 @@
 
 namespace tilemesh::ops {
 
-Window window_of(const OpCall& call, std::span<const std::int64_t> kernel) {
-  const Shape& x = call.inputs[0].shape;
+std::size_t window_form(AttributeForm& form) {
+  const Shape& x = form.call().inputs[0].shape;
   if (x.rank() < 3 || x.rank() > 5) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("input 0 wants [N, C, 1 to 3 spatial dims], got {}", x.to_string()));
   }
+  const auto spatial = static_cast<std::size_t>(x.rank() - 2);
+  form.integers("strides", spatial, {.fallback = 1, .min = 1});
+  form.integers("dilations", spatial, {.fallback = 1, .min = 1});
+  form.integers("pads", 2 * spatial, {.fallback = 0, .min = 0});
+  return spatial;
+}
+
+Window window_of(const OpCall& call, std::span<const std::int64_t> kernel) {
+  const Shape& x = call.inputs[0].shape;
   const auto spatial = static_cast<std::size_t>(x.rank() - 2);
   if (kernel.size() != spatial) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("a kernel of {} spatial dims doesn't fit input {}", kernel.size(),
                             x.to_string()));
   }
-  const auto strides = integers_attribute(call, "strides", spatial, 1, 1);
-  const auto dilations = integers_attribute(call, "dilations", spatial, 1, 1);
-  const auto pads = integers_attribute(call, "pads", 2 * spatial, 0, 0);
+  const auto& strides = call.attributes.integers("strides");
+  const auto& dilations = call.attributes.integers("dilations");
+  const auto& pads = call.attributes.integers("pads");
   Window window;
   for (std::size_t d = 0; d < spatial; ++d) {
     if (kernel[d] < 1) {

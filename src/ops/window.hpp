@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attribute_form.hpp"
 #include "support.hpp"
 
 namespace tilemesh::ops {
@@ -25,8 +26,10 @@ struct Window {
   std::int64_t kernel_count() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-/// The attributes strides, dilations and pads of a call whose input 0 is [N, C, spatial...] with
-/// one to three spatial dims, checked; `kernel` is the spatial kernel, `out` stays 1.
+/// Names strides, dilations and pads of an op whose input 0 is [N, C, spatial...] with one to three
+/// spatial dims; the number of these.
+std::size_t window_form(AttributeForm& form);
+/// The same as numbers; `kernel` is the spatial kernel, `out` stays 1.
 Window window_of(const OpCall& call, std::span<const std::int64_t> kernel);
 /// Sets `out` to the output's spatial sizes.
 void set_out(Window& window, const Shape& output);

@@ -24,13 +24,13 @@ struct Binary::State {
 
 namespace {
 
-void verify_all(const std::vector<Program>& programs, std::uint64_t constants_bytes) {
+void verify_all(std::vector<Program>& programs, std::uint64_t constants_bytes) {
   if (programs.empty()) {
     throw Error(ErrorCode::invalid_file, "the binary holds no program");
   }
   std::set<std::string> names;
-  for (const Program& program : programs) {
-    verify(program, constants_bytes);
+  for (Program& program : programs) {
+    program = verify(std::move(program), constants_bytes);
     if (!names.insert(program.name).second) {
       throw Error(ErrorCode::invalid_file,
                   fmt::format("two programs are named \"{}\"", program.name));

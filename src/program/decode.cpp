@@ -19,9 +19,11 @@ using flatbuffers::Offset;
 using flatbuffers::Vector;
 
 constexpr int kMaxDepth = 16;
-// A program's value is larger in memory than in the file; what a file may ask for is bounded all
-// the same, since no two fields may share bytes (see Reader::spend).
+// A table of the file takes so many times its bytes in memory at most: an honest one less.
+constexpr std::size_t kGrowth = 8;
 constexpr std::size_t kSmallestTable = 8;
+// Many times what any op has; looking one up among them stays cheap.
+constexpr std::size_t kMaxAttributes = 256;
 
 [[noreturn]] void broken(const std::string& what) {
   throw Error(ErrorCode::invalid_file, what);
@@ -74,12 +76,14 @@ class Reader {
     return items == nullptr ? std::vector<T>() : copy_elements<T>(items->Data(), items->size());
   }
 
-  /// `read(table)` for each table of a list.
+  /// `read(table)` for each table of a list. Tables that are one in the file are many in memory, so
+  /// each is paid for by what becomes of it.
   template <class T, class Read>
   auto each(const Vector<Offset<T>>* items, Read read) {
-    std::vector<decltype(read(*items->Get(0)))> result;
+    using Result = decltype(read(*items->Get(0)));
+    std::vector<Result> result;
     if (items != nullptr) {
-      spend(items->size() * kSmallestTable);
+      spend(items->size() * (sizeof(flatbuffers::uoffset_t) + sizeof(Result) / kGrowth));
       result.reserve(items->size());
       for (const T* item : *items) {
         result.push_back(read(*item));
@@ -175,6 +179,9 @@ AttributeValue Reader::attribute_value(const schema::Attribute& table) {
 }
 
 Attributes Reader::attributes(const Vector<Offset<schema::Attribute>>* items) {
+  if (items != nullptr && items->size() > kMaxAttributes) {
+    broken(fmt::format("an op has {} attributes, the most is {}", items->size(), kMaxAttributes));
+  }
   Attributes result;
   each(items, [&](const schema::Attribute& item) {
     const std::string name = text(item.name());

@@ -3,6 +3,8 @@
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/program/localise.hpp"
 
+#include "verify.hpp"
+
 namespace tilemesh {
 namespace {
 
@@ -17,6 +19,19 @@ OperandType operand_type(const Program& program, std::uint32_t value) {
   type.shape = spec.shard_shape();
   type.layout = spec.layout;
   return type;
+}
+
+/// Op `i` on operands that `type_of` gives.
+template <class TypeOf>
+OpCall call_on(const Program& program, std::size_t i, const TypeOf& type_of) {
+  const ProgramOp& op = program.ops.at(i);
+  TILEMESH_CHECK(op.kind == ProgramOp::Kind::call, "a jump is no call");
+  OpCall call{&get_op(op.op), op.attributes, op.epilogue, {}, {}};
+  for (const std::uint32_t value : op.inputs)
+    call.inputs.push_back(type_of(value));
+  for (const std::uint32_t value : op.outputs)
+    call.outputs.push_back(type_of(value));
+  return call;
 }
 
 }  // namespace
@@ -53,32 +68,31 @@ bool is_reshard(const ProgramOp& op) {
 }
 
 ReduceOp reshard_fill(const ProgramOp& op) {
-  return static_cast<ReduceOp>(op.attributes.integer_or("fill", 0));
+  return static_cast<ReduceOp>(op.attributes.integer("fill"));
 }
 
 OpCall shard_call(const Program& program, std::size_t i) {
-  const ProgramOp& op = program.ops.at(i);
-  TILEMESH_CHECK(op.kind == ProgramOp::Kind::call, "a jump is no call");
-  OpCall call;
-  call.def = &get_op(op.op);
-  call.attributes = op.attributes;
-  call.epilogue = op.epilogue;
   bool sharded = false;
-  const auto types = [&](const std::vector<std::uint32_t>& values) {
-    std::vector<OperandType> result;
-    result.reserve(values.size());
-    for (const std::uint32_t value : values) {
-      result.push_back(operand_type(program, value));
-      sharded |= result.back().present && !program.values[value].spec.is_replicated();
-    }
-    return result;
-  };
-  call.inputs = types(op.inputs);
-  call.outputs = types(op.outputs);
+  OpCall call = call_on(program, i, [&](std::uint32_t value) {
+    const OperandType type = operand_type(program, value);
+    sharded |= type.present && !program.values[value].spec.is_replicated();
+    return type;
+  });
   if (sharded) {
     localise(call);
   }
   return call;
+}
+
+OpCall global_call(const Program& program, std::size_t i) {
+  return call_on(program, i, [&](std::uint32_t value) {
+    OperandType type = operand_type(program, value);
+    if (type.present) {
+      type.shape = program.values[value].spec.shape;
+      type.layout = {};
+    }
+    return type;
+  });
 }
 
 }  // namespace tilemesh

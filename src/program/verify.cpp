@@ -29,12 +29,14 @@ Footprint range_of(const ProgramCheck& check, std::uint32_t value) {
   return {buffer, storage.offset, storage.offset + bytes, value};
 }
 
-void verify(const Program& program, std::uint64_t constants_bytes) {
+Program verify(Program program, std::uint64_t constants_bytes) {
   try {
     ProgramCheck check{program, constants_bytes, {}, {}};
     check_values(check);
+    canonicalise_ops(program);
     check_ops(check);
     check_flow(check);
+    return program;
   } catch (const Error& error) {
     // What shapes and ops take for their caller's mistake is here the file's.
     const ErrorCode code =

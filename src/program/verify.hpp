@@ -14,13 +14,20 @@ struct ProgramCheck {
   const Program& program;
   std::uint64_t constants_bytes = 0;
   std::vector<std::int64_t> value_bytes;  ///< per device; filled by check_values
-  std::vector<bool> writable_inputs;      ///< states and what an output takes over; the same
+  std::vector<bool> writable_inputs;      ///< that an output takes over; the same
 };
 
 /// Names, mesh, workspaces, specs and storage of values, inputs, outputs, constants.
 void check_values(ProgramCheck& check);
-/// Every op: its name, operands, shapes and dtypes, jumps, and where it writes. After check_values.
+/// Checks which values the ops name, and brings their attributes into canonical form. After
+/// check_values.
+void canonicalise_ops(Program& program);
+/// Every op: its name, operands, shapes and dtypes, jumps, and where it writes. After
+/// canonicalise_ops.
 void check_ops(const ProgramCheck& check);
+
+/// The call of op `i` on whole tensors, in rows.
+OpCall global_call(const Program& program, std::size_t i);
 
 /// That the placements of a call's values agree with its op's rule. After its shapes were checked.
 void check_placements(const Program& program, std::size_t op);

@@ -14,8 +14,11 @@
 namespace tilemesh {
 namespace {
 
-// Each jump keeps a copy of what is known; a file that would need more of it than this is hostile.
-constexpr std::size_t kMaxCopiedPieces = std::size_t{1} << 24;
+// Each jump keeps a copy of what is known, and a value that is put together of others is read piece
+// by piece: so many pieces for each value and op, and some for all. A file that needs more is
+// hostile; honest ones need a few.
+constexpr std::size_t kPiecesEach = 256;
+constexpr std::size_t kPiecesForAll = std::size_t{1} << 18;
 
 /// For each byte that was written, by whom: pieces by (buffer, begin).
 class Contents {
@@ -106,7 +109,8 @@ class FlowCheck {
       : check_(check),
         program_(check.program),
         views_(program_.values.size()),
-        has_writer_(program_.values.size(), false) {
+        has_writer_(program_.values.size(), false),
+        pieces_left_(kPiecesForAll + kPiecesEach * (program_.values.size() + program_.ops.size())) {
     std::iota(views_.begin(), views_.end(), 0U);
     for (const ProgramInput& input : program_.inputs) {
       has_writer_[input.value] = true;
@@ -181,14 +185,18 @@ class FlowCheck {
   }
 
   void enter(std::size_t op, const Contents& contents) {
-    copied_ += contents.size();
-    if (copied_ > kMaxCopiedPieces) {
-      broken("it has more jumps over more values than can be checked");
-    }
+    spend(contents.size(), "it has more jumps over more values than can be checked");
     const auto [known, is_new] = arriving_.try_emplace(op, contents);
     if (!is_new) {
       known->second.join(contents);
     }
+  }
+
+  void spend(std::size_t pieces, const char* refusal) {
+    if (pieces > pieces_left_) {
+      broken(refusal);
+    }
+    pieces_left_ -= pieces;
   }
 
   /// Joins what comes from the op before with what jumps to this one.
@@ -238,6 +246,7 @@ class FlowCheck {
     const std::uint32_t value_root = root(value);
     const bool written = has_writer_[value] || value_root != value;
     const bool complete = here_->read(range, [&](std::uint32_t owner) {
+      spend(1, "its values are put together of more pieces than can be checked");
       if (owner == Contents::kMixed) {
         broken(fmt::format("it reads {}, whose bytes are another value's on each way there",
                            describe(program_, value)));
@@ -262,7 +271,7 @@ class FlowCheck {
   std::vector<std::uint32_t> views_;
   std::vector<bool> has_writer_;
   std::map<std::size_t, Contents> arriving_;
-  std::size_t copied_ = 0;
+  std::size_t pieces_left_;
   std::optional<Contents> here_;  // nothing: no way leads here
 };
 

@@ -29,21 +29,8 @@ bool any_placed(const Program& program, const Operands& values) {
 }
 
 /// The op on whole tensors, its outputs as its own rule gives them.
-OpCall global_call(const Program& program, const ProgramOp& op) {
-  const auto types = [&](const Operands& values) {
-    std::vector<OperandType> result;
-    for (const std::uint32_t value : values) {
-      OperandType type;
-      type.present = is_there(program, value);
-      if (type.present) {
-        type.dtype = program.values[value].spec.dtype;
-        type.shape = program.values[value].spec.shape;
-      }
-      result.push_back(type);
-    }
-    return result;
-  };
-  OpCall call{&get_op(op.op), op.attributes, op.epilogue, types(op.inputs), types(op.outputs)};
+OpCall inferred_call(const Program& program, std::size_t index) {
+  OpCall call = global_call(program, index);
   const std::vector<OperandType> stated = call.outputs;
   infer_outputs(call);
   for (std::size_t i = 0; i < stated.size(); ++i) {
@@ -210,7 +197,7 @@ bool only_reduces(const TensorSpec& from, const TensorSpec& to) {
 void check_placements(const Program& program, std::size_t index) {
   const ProgramOp& op = program.ops[index];
   if (!any_placed(program, op.inputs) && !any_placed(program, op.outputs)) return;
-  const Factors factors = factors_of(global_call(program, op));
+  const Factors factors = factors_of(inferred_call(program, index));
   for (int axis = 0; axis < program.mesh.axes(); ++axis) {
     if (program.mesh[axis] > 1) AxisCheck(program, op, factors, axis).run();
   }
@@ -223,11 +210,6 @@ void check_reshard(const ProgramCheck& check, std::size_t index) {
                        is_there(program, op.inputs[0]) && is_there(program, op.outputs[0]);
   if (!is_pair || !op.epilogue.empty()) {
     broken("it takes one value to one other, without an epilogue");
-  }
-  const std::int64_t fill = op.attributes.integer_or("fill", 0);
-  if (fill < 0 || fill > static_cast<std::int64_t>(ReduceOp::prod)) {
-    broken(fmt::format("its attribute \"fill\" is {}, but reductions are 0 to {}", fill,
-                       static_cast<int>(ReduceOp::prod)));
   }
   const TensorSpec& from = program.values[op.inputs[0]].spec;
   const TensorSpec& to = program.values[op.outputs[0]].spec;

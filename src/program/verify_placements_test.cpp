@@ -95,24 +95,25 @@ const std::vector<Change> kChanges = {
      },
      "can't become"},
     {"reshard_without_output", [](Program& p) { p.ops[1].outputs.clear(); }, "one value"},
-    {"reshard_absent", [](Program& p) { p.ops[1].inputs = {ProgramOp::kAbsent}; }, "one value"},
+    {"reshard_absent", [](Program& p) { p.ops[1].inputs = {ProgramOp::kAbsent}; },
+     "input 0 must be given"},
     {"reshard_two_inputs",
      [](Program& p) {
        p.ops[1].inputs = {2, 2};
      },
-     "one value"},
+     "wants 1 inputs, got 2"},
     {"reshard_epilogue",
      [](Program& p) {
        p.ops[1].epilogue.steps = {{ScalarFn::relu, {ExpressionStep::kResult, 0}}};
      },
-     "without an epilogue"},
+     "takes no epilogue"},
     {"reshard_fill_max", [](Program& p) { p.ops[1].attributes.set("fill", std::int64_t{1}); }, ""},
     {"reshard_fill_5", [](Program& p) { p.ops[1].attributes.set("fill", std::int64_t{5}); },
-     "\"fill\" is 5"},
+     "\"fill\" wants 0 to 4, got 5"},
     {"reshard_fill_wraps", [](Program& p) { p.ops[1].attributes.set("fill", std::int64_t{256}); },
-     "\"fill\" is 256"},
+     "\"fill\" wants 0 to 4, got 256"},
     {"reshard_fill_negative", [](Program& p) { p.ops[1].attributes.set("fill", std::int64_t{-1}); },
-     "\"fill\" is -1"},
+     "\"fill\" wants 0 to 4, got -1"},
     {"reshard_fill_text", [](Program& p) { p.ops[1].attributes.set("fill", std::string("max")); },
      "fill"},
     {"reshard_in_place", [](Program& p) { p.values[3].storage = p.values[2].storage; }, ""},
@@ -226,7 +227,7 @@ TEST(Placements, OfPartsGoThroughAsTheOpsRuleSays) {
   const Attributes order = {{"order", std::vector<std::int64_t>{1, 0}}};
   EXPECT_NO_THROW(verify(one_op("transpose", {max}, {max}, mesh, order), 0));
   expect_refused(one_op("exp", {sum}, {sum}, mesh), refused);
-  Program fused = one_op("add", {sum, sum}, {sum}, mesh);
+  Program fused = one_op("matmul", {sum, whole}, {sum}, mesh);
   fused.ops[0].epilogue.steps = {
       {ScalarFn::relu, {ExpressionStep::kResult, ExpressionStep::kResult}}};
   expect_refused(fused, refused);

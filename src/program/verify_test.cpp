@@ -135,6 +135,15 @@ const std::vector<Breakage> kBreakages = {
        p.ops[5].attributes.set("order", std::vector<std::int64_t>{0, std::int64_t{1} << 50});
      },
      "impossible value"},
+    {"op_attribute_unknown", [](Program& p) { p.ops[2].attributes.set("axes", std::int64_t{1}); },
+     "has no attribute \"axes\""},
+    {"op_output_absent", [](Program& p) { p.ops[7].outputs = {ProgramOp::kAbsent}; },
+     "output 0 must be wanted"},
+    {"epilogue_of_what_takes_none",
+     [](Program& p) {
+       p.ops[7].epilogue.steps = {{ScalarFn::relu, {ExpressionStep::kResult, 0}}};
+     },
+     "takes no epilogue"},
     {"step_function", [](Program& p) { p.ops[0].epilogue.steps[0].fn = static_cast<ScalarFn>(50); },
      "unknown function 50"},
     {"step_operand",
@@ -153,7 +162,9 @@ const std::vector<Breakage> kBreakages = {
        p.inputs[2].kind = InputKind::activation;
        p.outputs.pop_back();
      },
-     "only a state may be written"},
+     "only what an output takes over may be written"},
+    {"writes_a_state_that_is_kept", [](Program& p) { p.outputs.pop_back(); },
+     "only what an output takes over may be written"},
     {"reads_before_writing", [](Program& p) { std::swap(p.ops[2], p.ops[3]); },
      "nothing has written"},
     {"writes_on_one_way_only", [](Program& p) { p.ops[5] = p.ops[4]; }, "output \"y\""},
@@ -204,6 +215,46 @@ TEST(Verify, RefusesAViewThatMovesNothingIntoAnotherLayout) {
   reshape.outputs = {9};
   program.ops.push_back(reshape);
   EXPECT_THROW(verify(program, kConstants), Error);
+}
+
+/// `count` values side by side, each written, and one around them all that is read as often.
+Program pieces(std::int64_t count) {
+  using Kind = Storage::Kind;
+  const std::int64_t bytes = count * 64;
+  Program program;
+  program.name = "pieces";
+  program.mesh = MeshShape{1, 2};
+  program.dram_workspace_bytes = bytes;
+  program.values = {{"x", sample_spec({16}), {Kind::input, 0, 0}},
+                    {"y", sample_spec({16 * count}), {Kind::output, 0, 0}},
+                    {"all", sample_spec({16 * count}), {Kind::workspace, 0, 0}}};
+  program.inputs = {{"x", 0, InputKind::activation}};
+  program.outputs = {{"y", 1, -1}};
+  const auto add = [&](std::uint32_t from, std::uint32_t to) {
+    ProgramOp op;
+    op.op = "relu";
+    op.inputs = {from};
+    op.outputs = {to};
+    program.ops.push_back(std::move(op));
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    program.values.push_back({"part", sample_spec({16}), {Kind::workspace, 0, 64 * i}});
+    add(0, static_cast<std::uint32_t>(i) + 3);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    add(2, 1);
+  }
+  return program;
+}
+
+TEST(Verify, ReadsPiecesInBoundedTime) {
+  EXPECT_NO_THROW(verify(pieces(300), kConstants));
+  try {
+    verify(pieces(3000), kConstants);
+    FAIL() << "nine million pieces were read";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("more pieces than can be checked"));
+  }
 }
 
 TEST(ShardCall, HasEachDevicesShard) {

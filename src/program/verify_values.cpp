@@ -11,10 +11,8 @@
 namespace tilemesh {
 namespace {
 
-// Far above what any machine holds, and low enough that no sum or product of sizes overflows.
-constexpr std::int64_t kMaxElements = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxBlockElements = std::int64_t{1} << 16;
-constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 60;  // no sum of some overflows
 constexpr std::int64_t kMaxDevices = std::int64_t{1} << 16;
 constexpr std::uint64_t kConstantAlignment = 64;
 
@@ -31,18 +29,6 @@ void check_mesh(const MeshShape& mesh) {
 void check_workspace(std::int64_t bytes, std::string_view space) {
   if (bytes < 0 || bytes > kMaxBytes) {
     broken(fmt::format("its {} workspace of {} bytes is impossible", space, bytes));
-  }
-}
-
-/// Zero sizes count as one, so that what is computed from the other sizes can't overflow either.
-void check_sizes(const Shape& shape) {
-  std::int64_t elements = 1;
-  for (const std::int64_t size : shape) {
-    if (size < 0 || size > kMaxElements || (size > 0 && elements > kMaxElements / size)) {
-      broken(
-          fmt::format("its shape {} has more than {} elements", shape.to_string(), kMaxElements));
-    }
-    elements *= size == 0 ? 1 : size;
   }
 }
 
@@ -68,7 +54,7 @@ std::int64_t check_spec(const TensorSpec& spec, const MeshShape& mesh) {
     broken(fmt::format("it lies on mesh {}, but the program's is {}", spec.mesh.to_string(),
                        mesh.to_string()));
   }
-  check_sizes(spec.shape);
+  check_element_count(spec.shape);
   check_layout(spec.layout);
   spec.check();
   return spec.bytes_per_device();
@@ -188,9 +174,7 @@ void check_outputs(ProgramCheck& check) {
   const Program& program = check.program;
   std::set<std::string> names;
   std::set<std::int32_t> taken;
-  for (const ProgramInput& input : program.inputs) {
-    check.writable_inputs.push_back(input.kind == InputKind::state);
-  }
+  check.writable_inputs.resize(program.inputs.size());
   for (std::uint32_t i = 0; i < program.outputs.size(); ++i) {
     const ProgramOutput& output = program.outputs[i];
     check_name(names, output.name, "output");

@@ -10,6 +10,8 @@
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/memory/report.hpp"
 
+#include "runtime/executable_state.hpp"
+
 namespace tilemesh {
 namespace {
 
@@ -26,6 +28,7 @@ std::int64_t& sum_of(SpacePlan& plan, PlannedHolder::Kind kind) {
     case PlannedHolder::Kind::constant: return plan.constants_bytes;
     case PlannedHolder::Kind::input: return plan.inputs_bytes;
     case PlannedHolder::Kind::output: return plan.outputs_bytes;
+    case PlannedHolder::Kind::scratch: return plan.scratch_bytes;
     case PlannedHolder::Kind::workspace: break;
   }
   return plan.workspace_bytes;
@@ -64,6 +67,10 @@ class Planner {
     if (program.l1_workspace_bytes > 0) {
       hold(program, "workspace", Kind::workspace, Space::l1, program.l1_workspace_bytes);
     }
+  }
+
+  void add_scratch(const Program& program, std::int64_t bytes) {
+    if (bytes > 0) hold(program, "scratch", PlannedHolder::Kind::scratch, Space::dram, bytes);
   }
 
   MemoryPlan finish() && {
@@ -109,13 +116,14 @@ std::string_view to_string(PlannedHolder::Kind kind) {
     case PlannedHolder::Kind::constant: return "constant";
     case PlannedHolder::Kind::input: return "input";
     case PlannedHolder::Kind::output: return "output";
+    case PlannedHolder::Kind::scratch: return "scratch";
     case PlannedHolder::Kind::workspace: break;
   }
   return "workspace";
 }
 
 std::int64_t SpacePlan::peak_bytes() const {
-  return constants_bytes + inputs_bytes + outputs_bytes + workspace_bytes;
+  return constants_bytes + inputs_bytes + outputs_bytes + workspace_bytes + scratch_bytes;
 }
 
 bool MemoryPlan::fits() const {
@@ -145,6 +153,18 @@ std::string MemoryPlan::shortage() const {
 
 MemoryPlan plan_memory(const Program& program, const ArenaSizes& arenas) {
   return plan_memory(std::span(&program, 1), arenas);
+}
+
+MemoryPlan plan_memory(const Executable& executable) {
+  const DeviceInfo& device = executable.mesh().device(0).info();
+  Planner planner({.dram_bytes = device.dram_bytes, .l1_bytes = device.l1_bytes});
+  planner.add(executable.program());
+  std::int64_t scratch = 0;
+  for (const auto& program : executable.state()->device_programs) {
+    scratch = std::max(scratch, program->scratch_bytes());
+  }
+  planner.add_scratch(executable.program(), scratch);
+  return std::move(planner).finish();
 }
 
 MemoryPlan plan_memory(std::span<const Program> programs, const ArenaSizes& arenas) {

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "tilemesh/mesh/mesh_queue.hpp"
@@ -98,11 +100,38 @@ void place_constants(ExecutableState& state) {
   }
 }
 
+/// True if any value lies in the workspace of that space, be it one without bytes.
+bool uses_workspace(const Program& program, Space space) {
+  return std::ranges::any_of(program.values, [space](const ProgramValue& value) {
+    return value.storage.kind == Storage::Kind::workspace && value.spec.space == space;
+  });
+}
+
+/// Every value has to fit on a device by itself, whatever else there is: so that no kernel is made
+/// for sizes that can't be.
+void check_sizes(const ExecutableState& state) {
+  const DeviceInfo& device = state.mesh.device(0).info();
+  for (const ProgramValue& value : state.program->values) {
+    if (value.storage.kind == Storage::Kind::none) continue;
+    const bool in_l1 = value.spec.space == Space::l1;
+    const std::int64_t available = in_l1 ? device.l1_bytes : device.dram_bytes;
+    const std::int64_t wanted = value.spec.bytes_per_device();
+    if (wanted > available) {
+      throw Error(ErrorCode::out_of_memory,
+                  fmt::format("\"{}\" of {} wants {} bytes a device, {} has {}: open the mesh with "
+                              "more, or cut the value over more devices",
+                              value.name, value.spec.to_string(), wanted,
+                              to_string(in_l1 ? Space::l1 : Space::dram), available));
+    }
+  }
+}
+
 void place_workspaces(ExecutableState& state) {
   const Program& program = *state.program;
   const auto place = [&state, &program](Space space, std::int64_t bytes) {
     std::shared_ptr<MeshBuffer> buffer;
-    if (bytes > 0) {
+    if (bytes > 0 || uses_workspace(program, space)) {
+      bytes = std::max<std::int64_t>(bytes, 1);  // what has no bytes lies somewhere as well
       buffer = std::make_shared<MeshBuffer>(MeshBuffer::allocate(
           state.mesh,
           {.bytes_per_device = bytes, .space = space, .label = program.name + ".workspace"}));
@@ -214,6 +243,7 @@ Executable prepare(const Mesh& mesh, const BoundProgram& program) {
   try {
     auto state = std::make_shared<ExecutableState>(program, mesh);
     describe_arguments(*state);
+    check_sizes(*state);
     place_constants(*state);
     place_workspaces(*state);
     state->device_programs = detail::prepare_steps(mesh, detail::make_steps(*state));

@@ -102,10 +102,13 @@ struct Graph {
   }
   /// Infers the node's outputs (types and values are added) and appends it to `block`.
   std::vector<GraphValueId> append(GraphBlock& block, GraphNode node, int output_count = 0);
+  /// Brings a call's attributes into its op's canonical form, as append does: for whoever changes
+  /// them later or puts a node in by hand.
+  void canonicalise(GraphNode& node) const;
   /// The node as a call on global, row-major types.
   OpCall call_of(const GraphNode& node) const;
-  /// Throws internal if ids, types or the order of definition are broken. Run between passes in
-  /// tests.
+  /// Throws internal if ids, types or the order of definition are broken, or attributes aren't in
+  /// canonical form. Run between passes in tests.
   void check() const;
 };
 

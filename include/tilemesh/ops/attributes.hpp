@@ -34,12 +34,6 @@ class Attributes {
   const std::string& text(std::string_view name) const;
   const std::vector<std::int64_t>& integers(std::string_view name) const;
   const std::vector<double>& numbers(std::string_view name) const;
-  /// Each gives the fallback when the attribute is missing, and throws for another type.
-  std::int64_t integer_or(std::string_view name, std::int64_t fallback) const;
-  double number_or(std::string_view name, double fallback) const;
-  std::string text_or(std::string_view name, std::string_view fallback) const;
-  std::vector<std::int64_t> integers_or(std::string_view name,
-                                        std::vector<std::int64_t> fallback) const;
 
   const std::vector<Item>& items() const { return items_; }
   friend bool operator==(const Attributes&, const Attributes&) = default;

@@ -69,10 +69,12 @@ struct OpDef {
   int max_inputs = 1;  ///< -1: any number
   int min_outputs = 1;
   int max_outputs = 1;
+  /// That must be wanted, from the first on; the others may be absent, whichever there are.
+  int required_outputs = 1;
 
   /// Names every attribute that the op has, with its default and range
   /// (src/ops/attribute_form.hpp). All other functions of the row, kernels and passes read only
-  /// what it made: complete, in range, axes counted from the front.
+  /// what it made: complete, in range, axes counted from the front. Null: the op has none.
   void (*canonical)(ops::AttributeForm& form) = nullptr;
 
   /// Checks inputs, and gives shape and dtype of the outputs (layouts are rows).
@@ -87,6 +89,10 @@ struct OpDef {
   /// inputs and outputs are null. Sizes are those of call.inputs and call.outputs.
   void (*reference)(const OpCall& call, std::span<const std::byte* const> inputs,
                     std::span<std::byte* const> outputs) = nullptr;
+
+  /// True if a call may have an epilogue: what the verifier and targets read, and what kernels of
+  /// the op may count on. `map` has none: its chain is the op itself.
+  bool takes_epilogue = false;
 
   /// For elementwise ops: the function that a fused chain uses for it, if it has one
   /// (`ScalarFn`'s number; -1: none).
@@ -107,8 +113,15 @@ const OpDef& get_op(std::string_view name);
 /// inputs must be there. Throws invalid_argument for a missing, unknown or impossible attribute.
 void canonicalise(OpCall& call);
 
-/// Checks the number of inputs, canonicalises, runs `infer`, checks the epilogue's operands; fills
-/// call.outputs with row-major types. Errors begin with the op's name.
+/// The most elements that a tensor may have, zero sizes counted as one: far above what any machine
+/// holds, and so low that no product with another small number overflows.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
+/// Throws invalid_argument for a shape of more.
+void check_element_count(const Shape& shape);
+
+/// Checks the number of inputs, canonicalises, runs `infer`, checks which outputs are wanted and
+/// how large they are, and the epilogue with its operands; fills call.outputs with row-major types.
+/// Errors begin with the op's name.
 void infer_outputs(OpCall& call);
 
 /// The placement rule of the whole call. The epilogue's operands follow the output that they are

@@ -5,7 +5,8 @@
 namespace tilemesh {
 
 /// Attributes that speak of global shapes speak of the operands' own shapes afterwards: the shape
-/// that a reshape, an expand or a resize states, and the ends of dims that a slice keeps whole.
+/// that a reshape, an expand or a resize states, and the ends of dims that a slice keeps whole. The
+/// call's attributes are in canonical form, and stay so.
 void localise(OpCall& call);
 
 }  // namespace tilemesh

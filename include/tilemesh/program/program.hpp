@@ -109,12 +109,16 @@ int shard_index(const TensorSpec& spec, const MeshCoord& coord);
 /// shape and dtype, and all devices of the mesh take part.
 bool is_reshard(const ProgramOp& op);
 /// What the elements beyond a shard's extent become: neutral in this reduction. It is the integer
-/// attribute "fill", a ReduceOp; sum if there is none. Requires is_reshard.
+/// attribute "fill", a ReduceOp. Requires is_reshard.
 ReduceOp reshard_fill(const ProgramOp& op);
 
 /// Checks the meaning: every index, size, offset, overlap, shape, dtype and placement. Throws
 /// invalid_file naming program, op and value. After this nothing is checked again on the hot path.
-void verify(const Program& program, std::uint64_t constants_bytes);
+///
+/// Attributes are brought into their ops' canonical form first: files of older versions may lack
+/// some. The checks, kernels and all else that works with the program read only that form, so what
+/// is used is what this gives back.
+Program verify(Program program, std::uint64_t constants_bytes);
 
 /// The call of op `i` on each device's own shard. For a reshard, whose input and output may differ
 /// in their shards, it is of use for messages alone.

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "tilemesh/program/program.hpp"
+#include "tilemesh/runtime/executable.hpp"
 
 namespace tilemesh {
 
 /// What one part of a program takes on each device, as the ledger will name it.
 struct PlannedHolder {
-  enum class Kind : std::uint8_t { constant, input, output, workspace };
+  enum class Kind : std::uint8_t { constant, input, output, workspace, scratch };
   std::string label;  ///< "mlp.w"
   Kind kind = Kind::constant;
   std::int64_t bytes = 0;  ///< per device, rounded as the allocator rounds
@@ -27,6 +28,7 @@ struct SpacePlan {
   std::int64_t inputs_bytes = 0;
   std::int64_t outputs_bytes = 0;  ///< those that take over no input
   std::int64_t workspace_bytes = 0;
+  std::int64_t scratch_bytes = 0;      ///< of kernels, beside the arena; known once prepared
   std::int64_t available_bytes = 0;    ///< of an arena that nobody else uses
   std::vector<PlannedHolder> holders;  ///< largest first
 
@@ -56,5 +58,8 @@ struct MemoryPlan {
 MemoryPlan plan_memory(const Program& program, const ArenaSizes& arenas);
 /// The same of several programs that are prepared at once, each with arguments of its own.
 MemoryPlan plan_memory(std::span<const Program> programs, const ArenaSizes& arenas);
+/// The same of a prepared program on the devices of its mesh, with the memory that its kernels use
+/// beside its values.
+MemoryPlan plan_memory(const Executable& executable);
 
 }  // namespace tilemesh

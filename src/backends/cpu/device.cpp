@@ -84,8 +84,10 @@ std::shared_ptr<DeviceProgram> CpuDevice::prepare(std::span<const DeviceStep> st
   std::shared_ptr<CpuProgram> program;
   const auto make = [&] {
     const OmpThreads guard(core_->info().threads);
-    program =
-        std::make_shared<CpuProgram>(steps, core_->memory(), core_->place(), core_->info().threads);
+    const DeviceInfo& info = core_->info();
+    program = std::make_shared<CpuProgram>(
+        steps, core_->memory(), core_->place(),
+        KernelContext{.threads = info.threads, .memory_bytes = info.dram_bytes});
   };
   if (core_->any_thread() || pool_->is_this_thread()) {
     make();

@@ -101,7 +101,8 @@ Prices::Prices(const TargetInfo& info)
 double Prices::weighted(double flops, std::string_view implementation, const OpCall& call) const {
   double share = efficiency_of(implementation);
   if (implementation.find("gemm:") != std::string_view::npos) {
-    const bool is_grouped = call.attributes.integer_or("group", 1) > 1;
+    const bool is_grouped =
+        call.def->name.starts_with("conv") && call.attributes.integer("group") > 1;
     share = is_grouped ? kGroupedGemmEfficiency : share * gemm_share(call.outputs[0].shape);
   }
   if (implementation.ends_with(":avx2")) {

@@ -19,24 +19,24 @@ constexpr DeviceAddress kUnbound = {Space::host, -1};
 }  // namespace
 
 CpuProgram::CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemory& memory,
-                       std::string place, int device_threads)
+                       std::string place, const KernelContext& context)
     : memory_(memory),
       place_(std::move(place)),
       exchanges_(steps, memory, highway::exchange_reduction) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    add_step(steps[i], i, steps.size(), device_threads);
+    add_step(steps[i], i, steps.size(), context);
   }
   bound_.assign(relative_.size(), kUnbound);
   std::int64_t scratch = 0;
   for (const auto& kernel : kernels_) {
     scratch = std::max(scratch, kernel->scratch_bytes());
-    threads_ = std::max(threads_, kernel->threads() == 0 ? device_threads : kernel->threads());
+    threads_ = std::max(threads_, kernel->threads() == 0 ? context.threads : kernel->threads());
   }
   scratch_.resize(scratch);
 }
 
 void CpuProgram::add_step(const DeviceStep& step, std::size_t index, std::size_t count,
-                          int device_threads) {
+                          const KernelContext& context) {
   using Kind = DeviceStep::Kind;
   Step added{.kind = step.kind, .kernel = nullptr, .operands = pointers_.size(), .target = 0};
   for (const StepOperand& operand : step.operands) {
@@ -46,7 +46,7 @@ void CpuProgram::add_step(const DeviceStep& step, std::size_t index, std::size_t
     TILEMESH_CHECK(step.operands.size() == step.call.inputs.size() + step.call.outputs.size(),
                    "a step has another number of operands than its call");
     try {
-      kernels_.push_back(make_kernel(step.call, {.threads = device_threads}));
+      kernels_.push_back(make_kernel(step.call, context));
     } catch (const Error& error) {
       throw error.in(step.name);
     }

@@ -13,6 +13,7 @@
 #include "tilemesh/device/program_exchanges.hpp"
 #include "tilemesh/ops/kernel.hpp"
 
+#include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/scratch.hpp"
 
 namespace tilemesh::cpu {
@@ -23,7 +24,7 @@ class CpuProgram final : public DeviceProgram {
  public:
   /// Makes the kernels on the calling thread, whose OpenMP threads must be the device's.
   CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemory& memory, std::string place,
-             int device_threads);
+             const KernelContext& context);
 
   std::int64_t scratch_bytes() const override { return scratch_.bytes(); }
   std::vector<std::string> implementations() const override;
@@ -51,7 +52,8 @@ class CpuProgram final : public DeviceProgram {
     std::int64_t offset = 0;
   };
 
-  void add_step(const DeviceStep& step, std::size_t index, std::size_t count, int device_threads);
+  void add_step(const DeviceStep& step, std::size_t index, std::size_t count,
+                const KernelContext& context);
   void add_operand(const StepOperand& operand);
   void bind(std::span<const DeviceAddress> bases);
   void bind(std::size_t base, const DeviceAddress& address);

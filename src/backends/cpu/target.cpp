@@ -73,7 +73,7 @@ class CpuTarget final : public Target {
     if (call.def->name == "map") {
       return call.inputs.size() < kMostMapInputs;
     }
-    if (!is_convolution(call.def->name) && call.def->name != "matmul") {
+    if (!call.def->takes_epilogue) {
       return false;
     }
     OpCall grown = call;
@@ -312,7 +312,7 @@ class CpuTarget final : public Target {
     }
     for (const KernelEntry& entry : kernel_list(call.def->name)) {
       if (entry.name != kReferenceName &&
-          entry.offer(call, {.threads = info_.threads_per_device}).kernel != nullptr) {
+          ask(entry, call, {.threads = info_.threads_per_device}).kernel != nullptr) {
         return std::string(entry.name);
       }
     }
@@ -327,7 +327,8 @@ class CpuTarget final : public Target {
   /// What oneDNN usually chooses, for a machine that isn't at hand.
   std::optional<onednn::ConstantChoice> usual_weights(const OpCall& call) const {
     const bool is_conv = call.def->name == "conv";
-    const std::int64_t groups = call.attributes.integer_or("group", 1);
+    const std::int64_t groups =
+        is_convolution(call.def->name) ? call.attributes.integer("group") : 1;
     const auto block = static_cast<std::int32_t>(call.outputs[0].layout.block_of(1));
     if (is_conv && block > 1) {
       const Layout blocked = Layout::blocked(1, block);

@@ -333,6 +333,7 @@ class Partitioner {
     if (fill && *fill != ReduceOp::sum) {
       node.attributes.set("fill", static_cast<std::int64_t>(*fill));
     }
+    graph().canonicalise(node);
     nodes.push_back(std::move(node));
   }
 

@@ -9,13 +9,13 @@
 namespace tilemesh::passes {
 namespace {
 
-double number(const GraphNode& node, std::string_view name, double fallback) {
-  return node.attributes.number_or(name, fallback);
+double number(const GraphNode& node, std::string_view name) {
+  return node.attributes.number(name);
 }
 
 bool is_scaled(const GraphNode& linear, double alpha, double beta) {
-  return is_about(number(linear, "alpha", 1), alpha) &&
-         std::abs(number(linear, "beta", 0) - beta) <= 1e-6;
+  return is_about(number(linear, "alpha"), alpha) &&
+         std::abs(number(linear, "beta") - beta) <= 1e-6;
 }
 
 // clip(linear(x; a, b); 0, hi): what is left of a hard sigmoid before its last factor.
@@ -27,12 +27,12 @@ struct HardRamp {
 
 std::optional<HardRamp> hard_ramp(const Rewriter& rewriter, GraphValueId id) {
   const GraphNode* clip = rewriter.made_by(id, "clip");
-  if (clip == nullptr || number(*clip, "min", -1) != 0) return std::nullopt;
-  const double top = number(*clip, "max", HUGE_VAL);
+  if (clip == nullptr || number(*clip, "min") != 0) return std::nullopt;
+  const double top = number(*clip, "max");
   if (!std::isfinite(top) || top <= 0) return std::nullopt;
   const GraphNode* linear = rewriter.made_by(clip->inputs[0], "linear");
   if (linear == nullptr) return std::nullopt;
-  return HardRamp{linear->inputs[0], number(*linear, "alpha", 1), number(*linear, "beta", 0), top};
+  return HardRamp{linear->inputs[0], number(*linear, "alpha"), number(*linear, "beta"), top};
 }
 
 // linear(clip(linear(x), 0, top); 1 / top): hard_sigmoid.
@@ -69,8 +69,8 @@ bool find_scaled_hard_swish(Rewriter& rewriter, GraphNode& node) {
 // x * gate(x), as the op it spells.
 bool find_gated(Rewriter& rewriter, GraphNode& node, GraphValueId x, GraphValueId gate) {
   if (const GraphNode* hard = rewriter.made_by(gate, "hard_sigmoid")) {
-    const bool matches = hard->inputs[0] == x && is_about(number(*hard, "alpha", 0.2), 1.0 / 6) &&
-                         is_about(number(*hard, "beta", 0.5), 0.5);
+    const bool matches = hard->inputs[0] == x && is_about(number(*hard, "alpha"), 1.0 / 6) &&
+                         is_about(number(*hard, "beta"), 0.5);
     if (matches) rewriter.become(node, "hard_swish", {x});
     return matches;
   }
@@ -81,8 +81,8 @@ bool find_gated(Rewriter& rewriter, GraphNode& node, GraphValueId x, GraphValueI
     return true;
   }
   const GraphNode* linear = rewriter.made_by(sigmoid->inputs[0], "linear");
-  if (linear == nullptr || linear->inputs[0] != x || number(*linear, "beta", 0) != 0) return false;
-  rewriter.become(node, "swish", {x}, {{"alpha", number(*linear, "alpha", 1)}});
+  if (linear == nullptr || linear->inputs[0] != x || number(*linear, "beta") != 0) return false;
+  rewriter.become(node, "swish", {x}, {{"alpha", number(*linear, "alpha")}});
   return true;
 }
 
@@ -95,14 +95,14 @@ struct ErfGate {
 std::optional<ErfGate> erf_gate(const Rewriter& rewriter, GraphValueId id) {
   const GraphNode* linear = rewriter.made_by(id, "linear");
   if (linear == nullptr) return std::nullopt;
-  const double factor = number(*linear, "alpha", 1);
-  if (!is_about(number(*linear, "beta", 0), factor)) return std::nullopt;
+  const double factor = number(*linear, "alpha");
+  if (!is_about(number(*linear, "beta"), factor)) return std::nullopt;
   const GraphNode* erf = rewriter.made_by(linear->inputs[0], "erf");
   if (erf == nullptr) return std::nullopt;
   const GraphNode* scale = rewriter.made_by(erf->inputs[0], "linear");
   // Exporters write sqrt(2) with few digits.
-  const bool matches = scale != nullptr && number(*scale, "beta", 0) == 0 &&
-                       std::abs(number(*scale, "alpha", 1) - 1 / std::numbers::sqrt2) < 1e-5;
+  const bool matches = scale != nullptr && number(*scale, "beta") == 0 &&
+                       std::abs(number(*scale, "alpha") - 1 / std::numbers::sqrt2) < 1e-5;
   return matches ? std::optional(ErfGate{scale->inputs[0], factor}) : std::nullopt;
 }
 
@@ -116,8 +116,8 @@ std::optional<GraphValueId> gelu_argument(const Rewriter& rewriter, const GraphN
     double factor = gate->factor * outer;
     if (other != gate->x) {
       const GraphNode* linear = rewriter.made_by(other, "linear");
-      if (linear == nullptr || number(*linear, "beta", 0) != 0) continue;
-      factor *= number(*linear, "alpha", 1);
+      if (linear == nullptr || number(*linear, "beta") != 0) continue;
+      factor *= number(*linear, "alpha");
       other = linear->inputs[0];
     }
     if (other == gate->x && is_about(factor, 0.5)) return other;
@@ -129,9 +129,9 @@ bool find_gelu(Rewriter& rewriter, GraphNode& node) {
   std::optional<GraphValueId> x;
   if (node.def->name == "mul") {
     x = gelu_argument(rewriter, node, 1);
-  } else if (number(node, "beta", 0) == 0) {
+  } else if (number(node, "beta") == 0) {
     const GraphNode* product = rewriter.made_only_for(node, node.inputs[0], "mul");
-    if (product != nullptr) x = gelu_argument(rewriter, *product, number(node, "alpha", 1));
+    if (product != nullptr) x = gelu_argument(rewriter, *product, number(node, "alpha"));
   }
   if (x) rewriter.become(node, "gelu", {*x}, {{"approximate", std::string("none")}});
   return x.has_value();

@@ -41,10 +41,10 @@ void become_linear(Rewriter& rewriter, GraphNode& node, const Linear& linear) {
 bool merge_linear(Rewriter& rewriter, GraphNode& node) {
   const GraphNode* before = rewriter.made_by(node.inputs[0], "linear");
   if (before == nullptr) return false;
-  const double alpha = node.attributes.number_or("alpha", 1);
-  const double beta = node.attributes.number_or("beta", 0);
-  const double first_alpha = before->attributes.number_or("alpha", 1);
-  const double first_beta = before->attributes.number_or("beta", 0);
+  const double alpha = node.attributes.number("alpha");
+  const double beta = node.attributes.number("beta");
+  const double first_alpha = before->attributes.number("alpha");
+  const double first_beta = before->attributes.number("beta");
   const Linear both{before->inputs[0], alpha * first_alpha, alpha * first_beta + beta};
   const auto is_ordinary = [](double value) {
     return value == 0 || (std::abs(value) > 1e-30 && std::abs(value) < 1e30);

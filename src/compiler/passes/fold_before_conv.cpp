@@ -11,7 +11,7 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 
 bool is_padded(const GraphNode& conv) {
-  return std::ranges::any_of(conv.attributes.integers_or("pads", {}),
+  return std::ranges::any_of(conv.attributes.integers("pads"),
                              [](std::int64_t pad) { return pad != 0; });
 }
 
@@ -20,8 +20,8 @@ bool fold_linear(Rewriter& rewriter, GraphNode& node) {
   const Graph& graph = rewriter.graph();
   const GraphNode* linear = rewriter.made_only_for(node, node.inputs[0], "linear");
   if (linear == nullptr || !graph.is_constant(node.inputs[1])) return false;
-  const double alpha = linear->attributes.number_or("alpha", 1);
-  const double beta = linear->attributes.number_or("beta", 0);
+  const double alpha = linear->attributes.number("alpha");
+  const double beta = linear->attributes.number("beta");
   if (beta != 0 && is_padded(node)) return false;
   const bool has_bias = node.inputs.size() > 2 && node.inputs[2] != kNoValue;
   if (has_bias && !graph.is_constant(node.inputs[2])) return false;
@@ -53,7 +53,7 @@ bool fold_linear(Rewriter& rewriter, GraphNode& node) {
 
 // The padding of the spatial dims, begins then ends, if it is of zeros and there is no other.
 std::optional<Integers> zero_padding(const Rewriter& rewriter, const GraphNode& pad) {
-  if (pad.attributes.text_or("mode", "constant") != "constant") return std::nullopt;
+  if (pad.attributes.text("mode") != "constant") return std::nullopt;
   const bool has_value = pad.inputs.size() > 1 && pad.inputs[1] != kNoValue;
   if (has_value && splat(rewriter.graph(), pad.inputs[1]) != 0.0) return std::nullopt;
   const Integers& all = pad.attributes.integers("pads");
@@ -72,7 +72,7 @@ bool fold_padding(Rewriter& rewriter, GraphNode& node) {
   if (pad == nullptr) return false;
   std::optional<Integers> pads = zero_padding(rewriter, *pad);
   if (!pads) return false;
-  const Integers own = node.attributes.integers_or("pads", Integers(pads->size(), 0));
+  const Integers own = node.attributes.integers("pads");
   for (std::size_t i = 0; i < pads->size(); ++i)
     (*pads)[i] += own[i];
   Attributes attributes = node.attributes;

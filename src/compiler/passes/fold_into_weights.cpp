@@ -25,7 +25,7 @@ std::optional<ChannelAffine> batch_norm_affine(const Graph& graph, const GraphNo
     if (shape.rank() < 2 || std::cmp_not_equal(parameters[i].size(), shape[1])) return std::nullopt;
   }
   const auto& [scale, bias, mean, variance] = parameters;
-  const double epsilon = node.attributes.number_or("epsilon", 1e-5);
+  const double epsilon = node.attributes.number("epsilon");
   ChannelAffine affine{node.inputs[0], {}, {}};
   for (std::size_t c = 0; c < scale.size(); ++c) {
     const double factor = scale[c] / std::sqrt(static_cast<double>(variance[c]) + epsilon);
@@ -43,10 +43,9 @@ std::optional<ChannelAffine> as_affine(const Graph& graph, const GraphNode& node
   if (shape.rank() < 2) return std::nullopt;
   const auto channels = static_cast<std::size_t>(shape[1]);
   if (op == "linear") {
-    return ChannelAffine{
-        node.inputs[0],
-        std::vector(channels, static_cast<float>(node.attributes.number_or("alpha", 1))),
-        std::vector(channels, static_cast<float>(node.attributes.number_or("beta", 0)))};
+    return ChannelAffine{node.inputs[0],
+                         std::vector(channels, static_cast<float>(node.attributes.number("alpha"))),
+                         std::vector(channels, static_cast<float>(node.attributes.number("beta")))};
   }
   if (op != "add" && op != "mul" && op != "sub") return std::nullopt;
   for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
@@ -103,7 +102,7 @@ bool fold(Rewriter& rewriter, GraphNode& node, const ChannelAffine& affine) {
     weights_id = rewriter.constant(
         conv->name + ".weights",
         from_floats(weights.dtype, weights.shape,
-                    scaled_weights(weights, is_transposed, conv->attributes.integer_or("group", 1),
+                    scaled_weights(weights, is_transposed, conv->attributes.integer("group"),
                                    affine.scale)));
   }
   const Shape channels{static_cast<std::int64_t>(bias.size())};

@@ -12,10 +12,8 @@ namespace {
 // The first of the trailing dims that a mean with kept dims is taken over; none for other means.
 std::optional<int> mean_axis(const Rewriter& rewriter, const GraphNode& mean) {
   const int rank = rewriter.type(mean.inputs[0]).shape.rank();
-  if (mean.attributes.integer_or("keepdims", 1) != 1) return std::nullopt;
-  std::vector<std::int64_t> axes = mean.attributes.integers_or("axes", {});
-  for (std::int64_t& axis : axes)
-    axis += axis < 0 ? rank : 0;
+  if (mean.attributes.integer("keepdims") != 1) return std::nullopt;
+  std::vector<std::int64_t> axes = mean.attributes.integers("axes");
   std::ranges::sort(axes);
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] != rank - static_cast<std::int64_t>(axes.size() - i)) return std::nullopt;
@@ -44,7 +42,7 @@ std::optional<Norm> deviation(const Rewriter& rewriter, GraphValueId id, GraphVa
   const GraphNode* root = rewriter.made_by(id, "sqrt");
   if (root == nullptr) return std::nullopt;
   const GraphNode* shift = rewriter.made_by(root->inputs[0], "linear");
-  if (shift == nullptr || shift->attributes.number_or("alpha", 1) != 1) return std::nullopt;
+  if (shift == nullptr || shift->attributes.number("alpha") != 1) return std::nullopt;
   const GraphNode* mean = rewriter.made_by(shift->inputs[0], "reduce_mean");
   if (mean == nullptr) return std::nullopt;
   const GraphNode* square = rewriter.made_by(mean->inputs[0], "mul");
@@ -56,7 +54,7 @@ std::optional<Norm> deviation(const Rewriter& rewriter, GraphValueId id, GraphVa
   if (sub == nullptr || !axis) return std::nullopt;
   const GraphNode* inner = rewriter.made_by(sub->inputs[1], "reduce_mean");
   if (mean_axis(rewriter, *inner) != axis) return std::nullopt;
-  return Norm{sub->inputs[0], *axis, shift->attributes.number_or("beta", 0)};
+  return Norm{sub->inputs[0], *axis, shift->attributes.number("beta")};
 }
 
 Shape normalised_shape(const Shape& shape, int axis) {
@@ -113,11 +111,8 @@ bool absorb(Rewriter& rewriter, GraphNode& node) {
     if (has_bias || (is_scale && !is_about(rewriter.graph(), norm->inputs[1], 1))) continue;
     const OperandType& type = rewriter.type(node.outputs[0]);
     if (!(type.shape == rewriter.type(node.inputs[at]).shape)) continue;
-    const int rank = type.shape.rank();
-    std::int64_t axis = norm->attributes.integer_or("axis", -1);
-    axis += axis < 0 ? rank : 0;
-    const GraphValueId parameter =
-        as_parameter(rewriter, node.inputs[1 - at], type, static_cast<int>(axis));
+    const auto axis = static_cast<int>(norm->attributes.integer("axis"));
+    const GraphValueId parameter = as_parameter(rewriter, node.inputs[1 - at], type, axis);
     if (parameter == kNoValue) continue;
     const std::vector<GraphValueId> inputs =
         is_scale ? std::vector{norm->inputs[0], parameter}

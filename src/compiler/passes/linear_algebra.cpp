@@ -25,7 +25,7 @@ bool fold_transpose(Rewriter& rewriter, GraphNode& node) {
     if (transpose == nullptr || !swaps_last_two(transpose->attributes.integers("order"))) continue;
     const std::string_view name = at == 0 ? "transpose_a" : "transpose_b";
     Attributes attributes = node.attributes;
-    attributes.set(name, 1 - attributes.integer_or(name, 0));
+    attributes.set(name, 1 - attributes.integer(name));
     std::vector<GraphValueId> inputs = node.inputs;
     inputs[at] = transpose->inputs[0];
     rewriter.become(node, "matmul", std::move(inputs), std::move(attributes));
@@ -36,14 +36,14 @@ bool fold_transpose(Rewriter& rewriter, GraphNode& node) {
 
 // (x @ W) * c is x @ (W * c) for a constant W.
 bool fold_scale(Rewriter& rewriter, GraphNode& node) {
-  if (node.attributes.number_or("beta", 0) != 0) return false;
+  if (node.attributes.number("beta") != 0) return false;
   const GraphNode* matmul = rewriter.made_only_for(node, node.inputs[0], "matmul");
   if (matmul == nullptr || !rewriter.graph().is_constant(matmul->inputs[1])) return false;
   // Weights with another reader would have to be stored twice.
   if (rewriter.index().uses(matmul->inputs[1]) != 1) return false;
   const ConstantData& weights = *rewriter.graph()[matmul->inputs[1]].constant;
   std::vector<float> values = to_floats(weights);
-  const auto scale = static_cast<float>(node.attributes.number_or("alpha", 1));
+  const auto scale = static_cast<float>(node.attributes.number("alpha"));
   for (float& value : values)
     value *= scale;
   const GraphValueId scaled = rewriter.constant(matmul->name + ".weights",
@@ -58,11 +58,11 @@ bool fold_scale(Rewriter& rewriter, GraphNode& node) {
 bool move_scale_behind(Rewriter& rewriter, GraphNode& node) {
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
     const GraphNode* linear = rewriter.made_only_for(node, node.inputs[at], "linear");
-    if (linear == nullptr || linear->attributes.number_or("beta", 0) != 0) continue;
+    if (linear == nullptr || linear->attributes.number("beta") != 0) continue;
     if (node.inputs[0] == node.inputs[1]) continue;
     std::vector<GraphValueId> inputs = node.inputs;
     inputs[at] = linear->inputs[0];
-    const double scale = linear->attributes.number_or("alpha", 1);
+    const double scale = linear->attributes.number("alpha");
     const GraphValueId product = rewriter.insert("matmul", std::move(inputs), node.attributes);
     rewriter.become(node, "linear", {product}, {{"alpha", scale}, {"beta", 0.0}});
     return true;
@@ -73,10 +73,8 @@ bool move_scale_behind(Rewriter& rewriter, GraphNode& node) {
 bool is_mean_over_space(const Rewriter& rewriter, const GraphNode& node) {
   const int rank = rewriter.type(node.inputs[0]).shape.rank();
   // A mean over the last dim of rank 3 is more often half of a layer norm.
-  if (rank < 4 || rank > 5 || node.attributes.integer_or("keepdims", 1) != 1) return false;
-  std::vector<std::int64_t> axes = node.attributes.integers_or("axes", {});
-  for (std::int64_t& axis : axes)
-    axis += axis < 0 ? rank : 0;
+  if (rank < 4 || rank > 5 || node.attributes.integer("keepdims") != 1) return false;
+  std::vector<std::int64_t> axes = node.attributes.integers("axes");
   std::ranges::sort(axes);
   std::vector<std::int64_t> space(static_cast<std::size_t>(rank - 2));
   std::iota(space.begin(), space.end(), 2);

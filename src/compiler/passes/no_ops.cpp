@@ -25,7 +25,7 @@ constexpr std::array<std::string_view, 6> kSameTypeIsNoOp = {"identity", "cast",
                                                              "expand",   "tile", "convert"};
 
 bool is_plain_slice(const GraphNode& node) {
-  return std::ranges::all_of(node.attributes.integers_or("steps", {}),
+  return std::ranges::all_of(node.attributes.integers("steps"),
                              [](std::int64_t step) { return step == 1; });
 }
 
@@ -38,15 +38,15 @@ bool is_no_op(const Rewriter& rewriter, const GraphNode& node) {
   if (op == "slice") return is_plain_slice(node);
   if (op == "concat" || op == "split") return node.inputs.size() == 1;
   if (op == "pad") {
-    return std::ranges::all_of(attributes.integers_or("pads", {}),
+    return std::ranges::all_of(attributes.integers("pads"),
                                [](std::int64_t pad) { return pad == 0; });
   }
   if (op == "linear") {
-    return attributes.number_or("alpha", 1) == 1 && attributes.number_or("beta", 0) == 0;
+    return attributes.number("alpha") == 1 && attributes.number("beta") == 0;
   }
   if (op == "clip") {
     constexpr double kInf = std::numeric_limits<double>::infinity();
-    return attributes.number_or("min", -kInf) == -kInf && attributes.number_or("max", kInf) == kInf;
+    return attributes.number("min") == -kInf && attributes.number("max") == kInf;
   }
   return false;
 }

@@ -29,6 +29,7 @@ void Rewriter::become(GraphNode& node, std::string_view op, std::vector<GraphVal
   node.def = &get_op(op);
   node.inputs = std::move(inputs);
   node.attributes = std::move(attributes);
+  graph_.canonicalise(node);
 }
 
 void Rewriter::replace(GraphValueId from, GraphValueId to) {

@@ -74,8 +74,8 @@ GraphValueId part_of(Rewriter& rewriter, GraphValueId id, int dim, std::int64_t 
 bool split_product(Rewriter& rewriter, GraphNode& node) {
   if (node.def->name != "split" || !node.epilogue.empty()) return false;
   const Shape shape = rewriter.type(node.inputs[0]).shape;
-  const std::int64_t axis = node.attributes.integer_or("axis", 0);
-  if (shape.rank() < 2 || (axis != shape.rank() - 1 && axis != -1)) return false;
+  const std::int64_t axis = node.attributes.integer("axis");
+  if (shape.rank() < 2 || axis != shape.rank() - 1) return false;
   const std::vector<std::int64_t> sizes = node.attributes.integers("sizes");
   if (std::ranges::any_of(sizes, [](std::int64_t size) { return size < kFewestColumns; })) {
     return false;
@@ -83,7 +83,7 @@ bool split_product(Rewriter& rewriter, GraphNode& node) {
   const std::optional<Product> product = product_before(rewriter, node);
   if (!product) return false;
   const GraphNode matmul = *product->matmul;
-  const int columns_dim = matmul.attributes.integer_or("transpose_b", 0) != 0 ? 0 : 1;
+  const int columns_dim = matmul.attributes.integer("transpose_b") != 0 ? 0 : 1;
   std::int64_t begin = 0;
   for (std::size_t i = 0; i < sizes.size(); begin += sizes[i++]) {
     if (i >= node.outputs.size() || node.outputs[i] == kNoValue) continue;

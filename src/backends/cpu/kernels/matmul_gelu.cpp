@@ -31,7 +31,7 @@ class MatmulGelu final : public Kernel {
         columns_(call.inputs[1].shape[1]),
         result_(call.inputs.size()),
         name_(fmt::format("{}+highway:gelu", chunks_.front().product->name())) {
-    if (call.attributes.integer_or("transpose_b", 0) != 0) {
+    if (call.attributes.integer("transpose_b") != 0) {
       std::swap(depth_, columns_);
     }
     for (const Chunk& chunk : chunks_) {
@@ -80,7 +80,7 @@ std::string why_not(const OpCall& call, const KernelContext& context) {
   if (a.dtype != DType::f32 || y.dtype != DType::f32) return "not of f32";
   if (!a.layout.is_rows() || !y.layout.is_rows() || a.shape.rank() < 2) return "not in rows";
   if (call.inputs[1].shape.rank() != 2) return "more than one second matrix";
-  if (call.attributes.integer_or("transpose_a", 0) != 0) return "a transposed first operand";
+  if (call.attributes.integer("transpose_a") != 0) return "a transposed first operand";
   if (y.shape.element_count() == 0) return "no elements";
   if (steps.size() == 2) {
     const ExpressionStep& add = steps.front();
@@ -117,7 +117,7 @@ KernelOffer offer_product(const OpCall& call, const KernelContext& context) {
   KernelOffer offer{nullptr, "oneDNN has no matmul"};
   for (const OpKernel& kernel : onednn::kernels()) {
     if (kernel.op == "matmul") {
-      offer = kernel.entry.offer(call, context);
+      offer = ask(kernel.entry, call, context);
     }
   }
   if (offer.kernel && offer.kernel->name().find("+reorder") != std::string_view::npos) {

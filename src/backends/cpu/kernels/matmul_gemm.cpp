@@ -1,6 +1,8 @@
 #include "backends/cpu/kernels/matmul_gemm.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <optional>
 
 #include "backends/cpu/kernels/dnnl/gemm.hpp"
@@ -131,7 +133,7 @@ class MatmulGemm final : public Kernel {
 }  // namespace
 
 Layout matmul_gemm_weights(const OpCall& call) {
-  const bool transposed = call.attributes.integer_or("transpose_b", 0) != 0;
+  const bool transposed = call.attributes.integer("transpose_b") != 0;
   return transposed ? Layout({1, 0}, {}) : Layout::rows();
 }
 
@@ -142,12 +144,15 @@ std::string why_no_matmul_gemm(const OpCall& call, int device_threads) {
   if (device_threads != 1) return "for one thread alone";
   if (a.dtype != DType::f32 || b.dtype != DType::f32 || y.dtype != DType::f32) return "not of f32";
   if (a.shape.rank() < 2 || b.shape.rank() != 2) return "more or less than one second matrix";
-  if (call.attributes.integer_or("transpose_a", 0) != 0) return "a transposed first operand";
+  if (call.attributes.integer("transpose_a") != 0) return "a transposed first operand";
   if (!a.layout.is_rows() || !y.layout.is_rows()) return "not in rows";
   if (b.layout != matmul_gemm_weights(call)) return "the second matrix lies in another order";
   const Sizes sizes = sizes_of(call);
   if (sizes.rows < kFewest || sizes.columns < kFewest || sizes.depth < kFewest) {
     return "too small a product";
+  }
+  if (std::max({sizes.rows, sizes.columns, sizes.depth}) > std::numeric_limits<int>::max()) {
+    return "a larger product than the library counts";
   }
   return plan_epilogue(call) ? "" : "an epilogue other than bias, residual and gelu";
 }

@@ -27,7 +27,7 @@ memory::dims grouped_weights_dims(const Shape& weights, std::int64_t groups) {
 }
 
 std::int64_t groups_of(const OpCall& call) {
-  return call.attributes.integer_or("group", 1);
+  return call.attributes.integer("group");
 }
 
 void check_dtypes(const OpCall& call) {
@@ -120,19 +120,17 @@ std::unique_ptr<Kernel> build_conv(const OpCall& call, const OpCall& planned, co
 
 Window window_of(const Attributes& attributes, const memory::dims& kernel) {
   const std::size_t rank = kernel.size();
-  const std::vector<std::int64_t> ones(rank, 1);
-  Window window{kernel,
-                attributes.integers_or("strides", ones),
-                attributes.integers_or("dilations", ones),
-                {},
-                {}};
-  const std::vector<std::int64_t> pads =
-      attributes.integers_or("pads", std::vector<std::int64_t>(2 * rank, 0));
+  Window window{kernel, attributes.integers("strides"), attributes.integers("dilations"), {}, {}};
+  const std::vector<std::int64_t>& pads = attributes.integers("pads");
   for (std::size_t dim = 0; dim < rank; ++dim) {
     window.dilations[dim] -= 1;
     window.pads_begin.push_back(pads[dim]);
     window.pads_end.push_back(pads[rank + dim]);
-    require(pads[dim] >= 0 && pads[rank + dim] >= 0, "negative pads");
+    require(fits_an_int(window.strides[dim]) && fits_an_int(pads[dim]) &&
+                fits_an_int(pads[rank + dim]) && fits_an_int(window.dilations[dim]) &&
+                fits_an_int(kernel[dim]) &&
+                fits_an_int((kernel[dim] - 1) * (window.dilations[dim] + 1) + 1),
+            "a window is larger than oneDNN counts");
   }
   return window;
 }

@@ -17,7 +17,7 @@ struct Window {
   dnnl::memory::dims pads_begin;
   dnnl::memory::dims pads_end;
 };
-/// Reads strides, pads, dilations with their defaults. Throws Refused for negative pads.
+/// Of canonical attributes.
 Window window_of(const Attributes& attributes, const dnnl::memory::dims& kernel);
 
 /// Post-op rules of ops with outputs [N, C, spatial...]: one number, one per channel, or all.

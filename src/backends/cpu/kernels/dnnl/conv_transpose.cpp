@@ -19,7 +19,7 @@ namespace {
 using dnnl::memory;
 
 std::int64_t groups_of(const OpCall& call) {
-  return call.attributes.integer_or("group", 1);
+  return call.attributes.integer("group");
 }
 
 /// The pads at the end follow from the sizes, since output_padding takes from them.

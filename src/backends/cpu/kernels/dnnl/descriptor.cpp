@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -27,6 +28,7 @@ dnnl::memory::desc build(dnnl::memory::data_type type, const DimList& dims,
           "more dims or blocks than oneDNN has");
   require(std::ranges::all_of(dims, [](std::int64_t size) { return size > 0; }),
           "a dim has size zero");
+  require(std::ranges::all_of(dims, fits_an_int), "a dim is larger than oneDNN counts");
   dnnl_memory_desc_t desc{};
   desc.ndims = static_cast<int>(dims.size());
   desc.data_type = static_cast<dnnl_data_type_t>(type);
@@ -46,6 +48,7 @@ dnnl::memory::desc build(dnnl::memory::data_type type, const DimList& dims,
     desc.padded_dims[dim] = round_up(dims[dim], block_of[dim]);
   }
   for (auto dim = order.rbegin(); dim != order.rend(); ++dim) {
+    require(fits_an_int(stride), "a stride is larger than oneDNN counts");
     blocking.strides[*dim] = stride;
     stride = checked_mul(stride, desc.padded_dims[*dim] / block_of[at(*dim)]);
   }
@@ -94,6 +97,10 @@ std::vector<int> order_list(const Layout& layout, int rank) {
 
 }  // namespace
 
+bool fits_an_int(std::int64_t number) {
+  return number >= std::numeric_limits<int>::min() && number <= std::numeric_limits<int>::max();
+}
+
 dnnl::memory::data_type data_type(DType dtype) {
   switch (dtype) {
     case DType::f32: return dnnl::memory::data_type::f32;
@@ -137,6 +144,7 @@ dnnl::memory::desc describe(const OperandType& operand) {
 }
 
 dnnl::memory::desc describe_any(DType dtype, const dnnl::memory::dims& dims) {
+  require(std::ranges::all_of(dims, fits_an_int), "a dim is larger than oneDNN counts");
   return {dims, data_type(dtype), dnnl::memory::format_tag::any};
 }
 

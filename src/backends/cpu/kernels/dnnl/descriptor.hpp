@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include <dnnl.hpp>
@@ -10,10 +11,14 @@ namespace tilemesh::cpu::onednn {
 
 /// Our layouts and oneDNN's blocked memory descriptors say the same, so that each has its form in
 /// the other. Every describe function throws Refused, with the reason, for what can't be said:
-/// opaque layouts, dims of size zero, element types that oneDNN lacks.
+/// opaque layouts, dims of size zero, dims and strides beyond an int, element types that oneDNN
+/// lacks.
 
 /// f32, f16, bf16, i32, i8, u8; bool as u8.
 dnnl::memory::data_type data_type(DType dtype);
+
+/// Whether oneDNN's kernels can count to `number`: they keep sizes, strides and offsets in ints.
+bool fits_an_int(std::int64_t number);
 
 /// An element type of the same size that oneDNN moves without changing a bit; throws Refused if
 /// there is none.

@@ -92,8 +92,8 @@ void keep_layouts(const OpCall& call, Problem& problem) {
 
 Problem problem_of(const OpCall& call) {
   Problem problem;
-  problem.transpose_a = call.attributes.integer_or("transpose_a", 0) != 0;
-  problem.transpose_b = call.attributes.integer_or("transpose_b", 0) != 0;
+  problem.transpose_a = call.attributes.integer("transpose_a") != 0;
+  problem.transpose_b = call.attributes.integer("transpose_b") != 0;
   add_vector_dims(call, problem);
   const int rank = problem.y.rank();
   const bool one_matrix = product(problem.b, 0, problem.b.rank() - 2) == 1;
@@ -287,7 +287,7 @@ std::string name_permuted_matmul(const OpCall& call) {
 
 double matmul_flops(const OpCall& call) {
   const Shape& a = call.inputs[0].shape;
-  const bool transpose = call.attributes.integer_or("transpose_a", 0) != 0 && a.rank() > 1;
+  const bool transpose = call.attributes.integer("transpose_a") != 0 && a.rank() > 1;
   const std::int64_t depth = a.rank() == 0 ? 1 : a[a.rank() - (transpose ? 2 : 1)];
   return 2.0 * static_cast<double>(depth) *
          static_cast<double>(call.outputs[0].shape.element_count());

@@ -38,7 +38,7 @@ std::unique_ptr<Kernel> make_batch_normalization(const OpCall& call, const Kerne
   const ThreadLimit limit(threads);
   const dnnl::batch_normalization_forward::desc desc(
       dnnl::prop_kind::forward_inference, describe(call.inputs[0]),
-      static_cast<float>(call.attributes.number_or("epsilon", 1e-5)),
+      static_cast<float>(call.attributes.number("epsilon")),
       normalization_flags::use_global_stats | normalization_flags::use_scale |
           normalization_flags::use_shift);
   const dnnl::batch_normalization_forward::primitive_desc primitive(desc, attributes_with(),
@@ -61,13 +61,14 @@ std::unique_ptr<Kernel> make_lrn(const OpCall& call, const KernelContext& contex
   require(call.inputs[0].layout == call.outputs[0].layout, "input and output lie differently");
   const std::int64_t size = call.attributes.integer("size");
   require(size % 2 == 1, "a window of even size");  // oneDNN centres it otherwise
+  require(fits_an_int(size), "a window is larger than oneDNN counts");
   const int threads = threads_of(call, context);
   const ThreadLimit limit(threads);
-  const dnnl::lrn_forward::desc desc(
-      dnnl::prop_kind::forward_inference, dnnl::algorithm::lrn_across_channels,
-      describe(call.inputs[0]), size, static_cast<float>(call.attributes.number_or("alpha", 1e-4)),
-      static_cast<float>(call.attributes.number_or("beta", 0.75)),
-      static_cast<float>(call.attributes.number_or("bias", 1)));
+  const dnnl::lrn_forward::desc desc(dnnl::prop_kind::forward_inference,
+                                     dnnl::algorithm::lrn_across_channels, describe(call.inputs[0]),
+                                     size, static_cast<float>(call.attributes.number("alpha")),
+                                     static_cast<float>(call.attributes.number("beta")),
+                                     static_cast<float>(call.attributes.number("bias")));
   const dnnl::lrn_forward::primitive_desc primitive(desc, attributes_with(), cpu_engine());
   refuse_reference(primitive);
   return unary_kernel<dnnl::lrn_forward>(primitive, "lrn", threads, context);

@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> make_max_pool(const OpCall& call, const KernelContext& c
 }
 
 std::unique_ptr<Kernel> make_average_pool(const OpCall& call, const KernelContext& context) {
-  const bool include_pads = call.attributes.integer_or("count_include_pad", 0) != 0;
+  const bool include_pads = call.attributes.integer("count_include_pad") != 0;
   Window window = window_of(call);
   const bool grew = grow_pads(window, call.inputs[0].shape, call.outputs[0].shape);
   require(!grew || !include_pads, "ceil_mode with pads that count");

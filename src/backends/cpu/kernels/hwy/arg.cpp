@@ -14,7 +14,7 @@ class ArgKernel final : public Kernel {
  public:
   ArgKernel(const OpCall& call, int axis, int device_threads)
       : largest_(call.def->name == "arg_max"),
-        last_(call.attributes.integer_or("select_last_index", 0) != 0) {
+        last_(call.attributes.integer("select_last_index") != 0) {
     const Shape& shape = call.inputs[0].shape;
     size_ = shape[axis];
     for (int d = 0; d < shape.rank(); ++d) {
@@ -73,9 +73,8 @@ KernelOffer offer_arg(const OpCall& call, const KernelContext& context) {
   if (!x.layout.is_rows() || !call.outputs[0].layout.is_rows()) {
     return {nullptr, "a layout other than rows"};
   }
-  const std::int64_t axis = call.attributes.integer_or("axis", 0);
-  const auto from_front = static_cast<int>(axis < 0 ? axis + x.shape.rank() : axis);
-  return {std::make_unique<ArgKernel>(call, from_front, context.threads), ""};
+  const auto axis = static_cast<int>(call.attributes.integer("axis"));
+  return {std::make_unique<ArgKernel>(call, axis, context.threads), ""};
 }
 
 }  // namespace tilemesh::cpu::highway

@@ -98,10 +98,10 @@ std::string why_not_windows(const OpCall& call) {
   }
   const Layout& layout = call.outputs[0].layout;
   if (!layout.is_rows() && layout != Layout::channels_last(3)) return "blocks";
-  for (const std::int64_t pad : call.attributes.integers_or("pads", {})) {
+  for (const std::int64_t pad : call.attributes.integers("pads")) {
     if (pad != 0) return "padding";
   }
-  for (const std::int64_t dilation : call.attributes.integers_or("dilations", {})) {
+  for (const std::int64_t dilation : call.attributes.integers("dilations")) {
     if (dilation != 1) return "dilation";
   }
   return "";
@@ -111,16 +111,15 @@ std::string why_not_windows(const OpCall& call) {
 
 KernelOffer offer_conv_windows(const OpCall& call, const KernelContext& context) {
   if (std::string reason = why_not_windows(call); !reason.empty()) return {nullptr, reason};
-  const std::vector<std::int64_t> strides = call.attributes.integers_or("strides", {1});
   std::unique_ptr<Kernel> epilogue;
   if (!call.epilogue.empty()) {
     KernelOffer offer = offer_epilogue(call, context);
     if (!offer.kernel) return offer;
     epilogue = std::move(offer.kernel);
   }
-  return {
-      std::make_unique<ConvWindowsKernel>(call, strides[0], std::move(epilogue), context.threads),
-      ""};
+  return {std::make_unique<ConvWindowsKernel>(call, call.attributes.integers("strides")[0],
+                                              std::move(epilogue), context.threads),
+          ""};
 }
 
 }  // namespace tilemesh::cpu::highway

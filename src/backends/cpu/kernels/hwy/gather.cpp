@@ -69,10 +69,8 @@ KernelOffer offer_gather(const OpCall& call, const KernelContext& /*context*/) {
     if (!type->layout.is_rows()) return {nullptr, "a layout other than rows"};
   }
   if (!call.epilogue.empty()) return {nullptr, "an epilogue"};
-  const std::int64_t axis = call.attributes.integer_or("axis", 0);
-  const int rank = call.inputs[0].shape.rank();
-  return {std::make_unique<GatherKernel>(call, static_cast<int>(axis < 0 ? axis + rank : axis)),
-          ""};
+  const auto axis = static_cast<int>(call.attributes.integer("axis"));
+  return {std::make_unique<GatherKernel>(call, axis), ""};
 }
 
 }  // namespace tilemesh::cpu::highway

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/ops/derived.hpp"
+
 #include "offers.hpp"
 #include "region.hpp"
 
@@ -76,9 +78,8 @@ KernelOffer offer_moves(const OpCall& call, const KernelContext& context,
   }
 }
 
-std::size_t axis_of(const OpCall& call, std::int64_t fallback = 0) {
-  const std::int64_t axis = call.attributes.integer_or("axis", fallback);
-  return static_cast<std::size_t>(axis < 0 ? axis + call.inputs[0].shape.rank() : axis);
+std::size_t axis_of(const OpCall& call) {
+  return static_cast<std::size_t>(call.attributes.integer("axis"));
 }
 
 /// Tensors of one rank, the source's dims of one index repeated where the target has more.
@@ -163,16 +164,11 @@ KernelOffer offer_split(const OpCall& call, const KernelContext& context) {
 KernelOffer offer_slice(const OpCall& call, const KernelContext& context) {
   return offer_moves(call, context, [&](MovementKernel& kernel) {
     Region region = Region::whole(call.outputs[0].shape);
-    const auto& starts = call.attributes.integers("starts");
-    const std::vector<std::int64_t> axes = call.attributes.integers_or("axes", {});
-    const std::vector<std::int64_t> steps = call.attributes.integers_or("steps", {});
-    for (std::size_t k = 0; k < starts.size(); ++k) {
-      const std::int64_t named = axes.empty() ? static_cast<std::int64_t>(k) : axes[k];
-      const auto axis =
-          static_cast<std::size_t>(named < 0 ? named + call.inputs[0].shape.rank() : named);
-      Span& span = region.spans[axis];
-      if (span.size > 0) region.from_start[axis] = starts[k];
-      if (span.size > 1 && !steps.empty()) span.from_step = steps[k];
+    const std::vector<ops::Cut> cuts = ops::cuts_of(call);
+    for (std::size_t d = 0; d < cuts.size(); ++d) {
+      Span& span = region.spans[d];
+      if (span.size > 0) region.from_start[d] = cuts[d].start;
+      if (span.size > 1) span.from_step = cuts[d].step;
     }
     kernel.add(call, 0, 0, region);
   });
@@ -202,7 +198,7 @@ KernelOffer offer_depth_to_space(const OpCall& call, const KernelContext& contex
     const Shape& in = call.inputs[0].shape;
     const Shape& out = call.outputs[0].shape;
     const std::int64_t b = call.attributes.integer("blocksize");
-    const bool row_first = call.attributes.text_or("mode", "DCR") == "CRD";
+    const bool row_first = call.attributes.text("mode") == "CRD";
     const std::int64_t channels = out[1];
     // DCR reads the channels as [b, b, c], CRD as [c, b, b].
     const std::int64_t c_step = row_first ? b * b : 1;

@@ -133,7 +133,7 @@ class LayerNormKernel final : public Kernel {
  public:
   LayerNormKernel(const OpCall& call, const Lines& lines, int device_threads)
       : lines_(lines),
-        epsilon_(static_cast<float>(call.attributes.number_or("epsilon", 1e-5))),
+        epsilon_(static_cast<float>(call.attributes.number("epsilon"))),
         has_bias_(call.inputs.size() > 2 && call.inputs[2].present),
         place_(call.inputs.size()),
         threads_(threads_of(lines, device_threads)) {
@@ -185,7 +185,7 @@ class InstanceNormKernel final : public Kernel {
   InstanceNormKernel(const OpCall& call, const Lines& lines, int device_threads)
       : lines_(lines),
         channels_(call.inputs[0].shape[1]),
-        epsilon_(static_cast<float>(call.attributes.number_or("epsilon", 1e-5))),
+        epsilon_(static_cast<float>(call.attributes.number("epsilon"))),
         threads_(threads_of(lines, device_threads)) {}
   void run(std::byte* const* operands, std::byte* /*scratch*/) override {
     const auto floats = [&](std::size_t i) {
@@ -224,8 +224,7 @@ std::string why_not_rows(const OpCall& call) {
 }
 
 int axis_of(const OpCall& call) {
-  const std::int64_t axis = call.attributes.integer_or("axis", -1);
-  return static_cast<int>(axis < 0 ? axis + call.inputs[0].shape.rank() : axis);
+  return static_cast<int>(call.attributes.integer("axis"));
 }
 
 }  // namespace

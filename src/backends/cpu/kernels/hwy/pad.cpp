@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "tilemesh/ops/derived.hpp"
+
 #include "nest.hpp"
 #include "offers.hpp"
 #include "region.hpp"
@@ -112,24 +114,13 @@ struct Segment {
   std::int64_t size = 0;
 };
 
-std::int64_t positive_mod(std::int64_t i, std::int64_t size) {
-  const std::int64_t rest = i % size;
-  return rest < 0 ? rest + size : rest;
-}
-
-/// Where an output index reads from in the modes that repeat the input.
-std::int64_t source_of(std::string_view mode, std::int64_t i, std::int64_t size) {
-  if (mode == "edge") return std::clamp<std::int64_t>(i, 0, size - 1);
-  if (mode == "wrap" || size == 1) return positive_mod(i, size);
-  const std::int64_t place = positive_mod(i, 2 * (size - 1));
-  return place < size ? place : 2 * (size - 1) - place;
-}
+constexpr std::size_t kMostRegions = 256;
 
 std::vector<Segment> segments_of(std::string_view mode, std::int64_t in, std::int64_t out,
                                  std::int64_t begin) {
   std::vector<Segment> segments;
   for (std::int64_t i = 0; i < out; ++i) {
-    const std::int64_t from = source_of(mode, i - begin, in);
+    const std::int64_t from = ops::padded_from(mode, i - begin, in);
     if (!segments.empty()) {
       Segment& last = segments.back();
       if (last.size == 1) last.step = from - last.from;
@@ -141,6 +132,7 @@ std::vector<Segment> segments_of(std::string_view mode, std::int64_t in, std::in
       if (last.size == 1) last.step = 1;
     }
     segments.push_back({i, from, 1, 1});
+    if (segments.size() > kMostRegions) throw RegionCopy::Unsplittable{"too many repetitions"};
   }
   return segments;
 }
@@ -152,7 +144,7 @@ class MirrorPadKernel final : public Kernel {
     const Shape& in = call.inputs[0].shape;
     const Shape& out = call.outputs[0].shape;
     const auto& pads = call.attributes.integers("pads");
-    const std::string mode = call.attributes.text_or("mode", "constant");
+    const std::string& mode = call.attributes.text("mode");
     std::vector<Region> regions = {Region::whole(out)};
     for (int d = 0; d < out.rank(); ++d) {
       const auto dim = static_cast<std::size_t>(d);
@@ -193,8 +185,6 @@ class MirrorPadKernel final : public Kernel {
   std::string_view name() const override { return "highway:pad"; }
 
  private:
-  static constexpr std::size_t kMostRegions = 256;
-
   std::vector<RegionCopy> copies_;
   std::vector<Box> padding_;
   std::size_t output_place_ = 0;
@@ -208,7 +198,7 @@ KernelOffer offer_pad(const OpCall& call, const KernelContext& context) {
   if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
   if (call.outputs[0].shape.rank() == 0) return {nullptr, "a scalar"};
   try {
-    if (call.attributes.text_or("mode", "constant") != "constant") {
+    if (call.attributes.text("mode") != "constant") {
       if (call.inputs[0].shape.element_count() == 0) return {nullptr, "no elements"};
       return {std::make_unique<MirrorPadKernel>(call, context.threads), ""};
     }

@@ -42,7 +42,7 @@ class RecurrentKernel : public Kernel {
               .input = x[2],
               .hidden = call.attributes.integer("hidden_size"),
               .gates = gates};
-    const std::string direction = call.attributes.text_or("direction", "forward");
+    const std::string& direction = call.attributes.text("direction");
     reverse_ = direction == "reverse";
     sizes_.directions = direction == "bidirectional" ? 2 : 1;
     const auto present = [&](std::size_t i) {
@@ -203,7 +203,7 @@ class GruKernel final : public RecurrentKernel {
  public:
   explicit GruKernel(const OpCall& call)
       : RecurrentKernel(call, 3),
-        reset_after_(call.attributes.integer_or("linear_before_reset", 0) != 0) {}
+        reset_after_(call.attributes.integer("linear_before_reset") != 0) {}
   std::string_view name() const override { return "highway:gru"; }
 
  private:
@@ -273,11 +273,10 @@ std::string why_not_recurrent(const OpCall& call, std::string_view activations) 
       return input == kLengths ? "sequence lengths" : "peepholes";
     }
   }
-  if (call.attributes.number_or("clip", 0) != 0) return "clipping";
-  if (call.attributes.integer_or("input_forget", 0) != 0) return "coupled gates";
-  const std::string given = call.attributes.text_or("activations", "");
+  if (call.attributes.number("clip") != 0) return "clipping";
+  const std::string& given = call.attributes.text("activations");
   const std::string twice = fmt::format("{0},{0}", activations);
-  if (!given.empty() && given != activations && given != twice) return "activations: " + given;
+  if (given != activations && given != twice) return "activations: " + given;
   return "";
 }
 
@@ -287,6 +286,7 @@ KernelOffer offer_lstm(const OpCall& call, const KernelContext& /*context*/) {
   if (std::string reason = why_not_recurrent(call, "sigmoid,tanh,tanh"); !reason.empty()) {
     return {nullptr, reason};
   }
+  if (call.attributes.integer("input_forget") != 0) return {nullptr, "coupled gates"};
   return {std::make_unique<LstmKernel>(call), ""};
 }
 

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/ops/derived.hpp"
+
 #include "chunk.hpp"
 #include "nest.hpp"
 #include "offers.hpp"
@@ -153,17 +155,9 @@ class ReduceKernel final : public Kernel {
 };
 
 std::vector<bool> reduced_dims(const OpCall& call) {
-  const int rank = call.inputs[0].shape.rank();
-  std::vector<bool> reduced(static_cast<std::size_t>(rank), false);
-  if (call.def->name.starts_with("global_")) {
-    std::fill(reduced.begin() + 2, reduced.end(), true);
-    return reduced;
-  }
-  const std::vector<std::int64_t> axes = call.attributes.integers_or("axes", {});
-  for (const std::int64_t axis : axes) {
-    reduced[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
-  }
-  if (axes.empty()) reduced.assign(reduced.size(), true);
+  if (!call.def->name.starts_with("global_")) return ops::reduced_dims(call);
+  std::vector<bool> reduced(static_cast<std::size_t>(call.inputs[0].shape.rank()), true);
+  reduced[0] = reduced[1] = false;
   return reduced;
 }
 

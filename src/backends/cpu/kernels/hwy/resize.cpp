@@ -1,3 +1,5 @@
+#include "tilemesh/ops/resize.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -5,6 +7,8 @@
 #include <limits>
 #include <optional>
 #include <string>
+
+#include <fmt/format.h>
 
 #include "tilemesh/base/math.hpp"
 
@@ -22,50 +26,23 @@ struct Image {
   std::int64_t planes = 1, height = 1, width = 1, pixel = 1;
 };
 
-/// Where an output index lies in the input, as ONNX Resize 19 says; nothing for what is rare.
-std::optional<double> position_of(std::string_view coordinate, std::int64_t i, double scale,
-                                  std::int64_t in, std::int64_t out) {
-  const auto x = static_cast<double>(i);
-  const double half_pixel = (x + 0.5) / scale - 0.5;
-  if (coordinate == "half_pixel") return half_pixel;
-  if (coordinate == "pytorch_half_pixel") return out > 1 ? half_pixel : 0;
-  if (coordinate == "asymmetric") return x / scale;
-  if (coordinate == "align_corners") {
-    const auto in_size = static_cast<double>(in);
-    const auto out_size = static_cast<double>(out);
-    const double scaled = scale * in_size;
-    const double exact = std::abs(scaled - out_size) < 1e-5 * out_size ? out_size : scaled;
-    return exact > 1 ? x * (in_size - 1) / (exact - 1) : 0;
-  }
-  return std::nullopt;
-}
-
-double rounded(std::string_view mode, double x) {
-  if (mode == "floor") return std::floor(x);
-  if (mode == "ceil") return std::ceil(x);
-  return mode == "round_prefer_ceil" ? std::floor(x + 0.5) : std::ceil(x - 0.5);
-}
-
-/// One tap per output index of a dim; empty if the call's attributes are not covered.
-std::vector<Tap> taps_of(const OpCall& call, int dim, double scale) {
-  const std::int64_t in = call.inputs[0].shape[dim];
-  const std::int64_t out = call.outputs[0].shape[dim];
-  const std::string coordinate = call.attributes.text_or("coordinate", "half_pixel");
-  const std::string rounding = call.attributes.text_or("nearest_mode", "round_prefer_floor");
-  const bool nearest = call.attributes.text_or("mode", "nearest") == "nearest";
+/// One tap per output index of a dim.
+std::vector<Tap> taps_of(const OpCall& call, int dim) {
+  const ops::ResizeAxis axis(call, dim);
+  const bool nearest = call.attributes.text("mode") == "nearest";
   const auto clamped = [&](double index) {
-    return static_cast<std::int32_t>(std::clamp(index, 0.0, static_cast<double>(in - 1)));
+    return static_cast<std::int32_t>(std::clamp(index, 0.0, static_cast<double>(axis.in() - 1)));
   };
   std::vector<Tap> taps;
-  for (std::int64_t i = 0; i < out; ++i) {
-    const std::optional<double> position = position_of(coordinate, i, scale, in, out);
-    if (!position) return {};
+  taps.reserve(static_cast<std::size_t>(axis.out()));
+  for (std::int64_t i = 0; i < axis.out(); ++i) {
+    const double position = axis.position(i);
     if (nearest) {
-      const std::int32_t index = clamped(rounded(rounding, *position));
+      const auto index = static_cast<std::int32_t>(axis.nearest(position));
       taps.push_back({index, index, 0});
     } else {
-      const double low = std::floor(*position);
-      taps.push_back({clamped(low), clamped(low + 1), static_cast<float>(*position - low)});
+      const double low = std::floor(position);
+      taps.push_back({clamped(low), clamped(low + 1), static_cast<float>(position - low)});
     }
   }
   return taps;
@@ -222,18 +199,8 @@ std::optional<Image> image_of(const OperandType& type) {
   return image;
 }
 
-std::vector<double> scales_of(const OpCall& call) {
-  if (call.attributes.has("scales") && !call.attributes.numbers("scales").empty()) {
-    return call.attributes.numbers("scales");
-  }
-  std::vector<double> scales;
-  for (int d = 0; d < call.inputs[0].shape.rank(); ++d) {
-    const std::int64_t in = call.inputs[0].shape[d];
-    const std::int64_t out = call.attributes.integers("sizes")[static_cast<std::size_t>(d)];
-    scales.push_back(in == 0 ? 1 : static_cast<double>(out) / static_cast<double>(in));
-  }
-  return scales;
-}
+/// Sides of images are far below.
+constexpr std::int64_t kMostTaps = std::int64_t{1} << 22;
 
 /// Empty, or why the call isn't covered.
 std::string why_not_resize(const OpCall& call, const std::vector<double>& scales) {
@@ -242,11 +209,11 @@ std::string why_not_resize(const OpCall& call, const std::vector<double>& scales
   const OperandType& out = call.outputs[0];
   if (in.layout != out.layout) return "a change of layout";
   if (in.shape.rank() < 2 || in.shape.element_count() == 0) return "no image";
-  const std::string mode = call.attributes.text_or("mode", "nearest");
+  const std::string& mode = call.attributes.text("mode");
   if (mode == "linear" && in.dtype != DType::f32) return "interpolation of other than f32";
   if (mode != "linear" && mode != "nearest") return "mode " + mode;
-  if (call.attributes.integer_or("antialias", 0) != 0) return "antialiasing";
-  if (call.attributes.integer_or("exclude_outside", 0) != 0) return "excluded borders";
+  if (call.attributes.integer("antialias") != 0) return "antialiasing";
+  if (call.attributes.integer("exclude_outside") != 0) return "excluded borders";
   const int first = in.shape.rank() >= 4 ? in.shape.rank() - 2 : in.shape.rank() - 1;
   for (int d = 0; d < first; ++d) {
     if (in.shape[d] != out.shape[d] || scales[static_cast<std::size_t>(d)] != 1) {
@@ -255,26 +222,30 @@ std::string why_not_resize(const OpCall& call, const std::vector<double>& scales
   }
   for (int d = first; d < in.shape.rank(); ++d) {
     if (in.shape[d] > std::numeric_limits<std::int32_t>::max()) return "too large a dim";
+    if (out.shape[d] > kMostTaps) {
+      return fmt::format("a table of {} entries for dim {}, the most is {}", out.shape[d], d,
+                         kMostTaps);
+    }
   }
-  return "";
+  if (call.attributes.text("coordinate") == "tf_crop_and_resize") return "a region of interest";
+  return out.shape.element_count() == 0 ? "no image" : "";
 }
 
 }  // namespace
 
 KernelOffer offer_resize(const OpCall& call, const KernelContext& context) {
-  const std::vector<double> scales = scales_of(call);
+  const std::vector<double>& scales = call.attributes.numbers("scales");
   if (std::string reason = why_not_resize(call, scales); !reason.empty()) return {nullptr, reason};
   const std::optional<Image> in = image_of(call.inputs[0]);
   const std::optional<Image> out = image_of(call.outputs[0]);
   if (!in || !out) return {nullptr, "a layout without rows of pixels"};
   const int rank = call.inputs[0].shape.rank();
-  std::vector<Tap> columns = taps_of(call, rank - 1, scales.back());
+  std::vector<Tap> columns = taps_of(call, rank - 1);
   std::vector<Tap> rows = {Tap{}};
-  if (rank >= 4) rows = taps_of(call, rank - 2, scales[scales.size() - 2]);
-  if (columns.empty() || rows.empty()) return {nullptr, "coordinates or sizes that are rare"};
+  if (rank >= 4) rows = taps_of(call, rank - 2);
   const std::int64_t bytes = call.outputs[0].bytes();
   const int threads = threads_for(static_cast<double>(bytes) * 0.1, context.threads);
-  if (call.attributes.text_or("mode", "nearest") == "nearest") {
+  if (call.attributes.text("mode") == "nearest") {
     return {std::make_unique<NearestKernel>(*in, *out, std::move(rows), std::move(columns),
                                             size_of(call.outputs[0].dtype), threads),
             ""};

@@ -92,7 +92,7 @@ KernelOffer offer_via_f32(const OpCall& call, const KernelContext& context) {
   if (!any) return {nullptr, "no operand of f16 or bf16"};
   for (const KernelEntry& entry : kernel_list(call.def->name)) {
     if (entry.offer == offer_via_f32) break;  // the reference computes in double anyway
-    KernelOffer offer = entry.offer(wide, context);
+    KernelOffer offer = ask(entry, wide, context);
     if (offer.kernel) return {std::make_unique<ViaF32Kernel>(call, std::move(offer.kernel)), ""};
   }
   return {nullptr, "no kernel of f32"};
