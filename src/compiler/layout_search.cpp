@@ -51,8 +51,10 @@ class LayoutSearch {
       for (State& state : steps[i])
         state.live = {};  // only the way back is needed
     }
-    for (State& state : steps.back())
-      state.seconds += price_of_end(state);
+    for (State& state : steps.back()) {
+      for (const LiveValue& value : state.live)
+        state.seconds += price_of_end(value);
+    }
     auto best = static_cast<std::size_t>(
         std::ranges::min_element(steps.back(), {}, &State::seconds) - steps.back().begin());
     std::vector<Candidate> chosen(problem_.calls.size());
@@ -176,21 +178,19 @@ class LayoutSearch {
       if (node.outputs[k] != kNoValue) live.push_back({node.outputs[k], {candidate.outputs[k]}});
     }
     std::erase_if(live, [&](const LiveValue& value) {
-      return problem_.last_use(value.id) <= i && !problem_.is_wanted_in_rows(value.id);
+      if (problem_.last_use(value.id) > i) return false;
+      state.seconds += price_of_end(value);
+      return true;
     });
     std::ranges::sort(live, {}, &LiveValue::id);
     state.live = std::move(live);
     return state;
   }
 
-  double price_of_end(const State& state) const {
-    double seconds = 0;
-    for (const LiveValue& value : state.live) {
-      if (problem_.is_wanted_in_rows(value.id) && !value.has(Layout::rows())) {
-        seconds += convert_seconds(value, Layout::rows());
-      }
-    }
-    return seconds;
+  // What it takes to leave a value as it is wanted behind the run, once no call reads it any more.
+  double price_of_end(const LiveValue& value) const {
+    const bool wanted = problem_.is_wanted_in_rows(value.id) && !value.has(Layout::rows());
+    return wanted ? convert_seconds(value, Layout::rows()) : 0;
   }
 
   const LayoutProblem& problem_;
