@@ -32,6 +32,7 @@ OpCall PlacedGraph::shard_call(const GraphNode& node) const {
   for (const GraphValueId id : node.outputs)
     call.outputs.push_back(shard_type(id));
   localise(call);
+  type_absent_outputs(call);
   return call;
 }
 

@@ -146,7 +146,11 @@ std::shared_ptr<MeshBuffer> MeshCore::find_constant(const Mesh& mesh, const Cons
 
 void MeshCore::keep_constant(const ConstantKey& key, const std::shared_ptr<MeshBuffer>& buffer) {
   const std::lock_guard lock(constants_mutex_);
-  std::erase_if(constants_, [](const auto& entry) { return entry.second.expired(); });
+  // Not for every constant: a program may have thousands.
+  if (constants_.size() >= sweep_constants_at_) {
+    std::erase_if(constants_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_constants_at_ = 2 * constants_.size() + kFewConstants;
+  }
   constants_.emplace(key, buffer);
 }
 

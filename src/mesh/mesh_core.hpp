@@ -128,6 +128,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
 
   std::mutex constants_mutex_;
   std::multimap<ConstantKey, std::weak_ptr<MeshBuffer>> constants_;
+  static constexpr std::size_t kFewConstants = 64;
+  std::size_t sweep_constants_at_ = kFewConstants;
 
   mutable std::mutex queues_mutex_;
   std::map<int, std::unique_ptr<QueueLanes>> lanes_;

@@ -35,4 +35,13 @@ void localise(OpCall& call) {
   }
 }
 
+void type_absent_outputs(OpCall& call) {
+  if (std::ranges::all_of(call.outputs, &OperandType::present)) return;
+  OpCall inferred = call;
+  infer_outputs(inferred);
+  for (std::size_t i = 0; i < std::min(call.outputs.size(), inferred.outputs.size()); ++i) {
+    if (!call.outputs[i].present) call.outputs[i] = inferred.outputs[i];
+  }
+}
+
 }  // namespace tilemesh

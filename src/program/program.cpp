@@ -81,6 +81,7 @@ OpCall shard_call(const Program& program, std::size_t i) {
   if (sharded) {
     localise(call);
   }
+  type_absent_outputs(call);
   return call;
 }
 

@@ -9,4 +9,8 @@ namespace tilemesh {
 /// call's attributes are in canonical form, and stay so.
 void localise(OpCall& call);
 
+/// Gives absent outputs the types that the op's rule gives them: what is derived from the outputs'
+/// sizes may look at any of them. They stay absent.
+void type_absent_outputs(OpCall& call);
+
 }  // namespace tilemesh
