@@ -363,11 +363,12 @@ void run(const Options& options) {
   const Binary binary = get_binary(options, given, progress);
   const BoundProgram program = binary.program(options.program);
   check_names(*program, given, !is_binary(options.model));
-  const std::vector<InputArray> inputs = make_inputs(*program, given, options.seed);
-
   const Mesh mesh = Mesh::open({.shape = options.compile.mesh.shape().value_or(program->mesh),
                                 .threads_per_device = options.compile.mesh.threads_per_device});
-  Runner runner(prepare(mesh, program), inputs, progress);
+  // Before arrays are made for it: a program may be too large for the devices.
+  const Executable executable = prepare(mesh, program);
+  const std::vector<InputArray> inputs = make_inputs(*program, given, options.seed);
+  Runner runner(executable, inputs, progress);
   const Counters before = mesh.counters();
   auto [outputs, seconds] = runner.run();
   Report report{options, runner.executable(), inputs, read_outputs(*program, outputs), {}, {}, {}};
