@@ -85,10 +85,27 @@ bool names_values(const Program& program, const ProgramOp& op) {
   return std::ranges::all_of(op.inputs, is_value) && std::ranges::all_of(op.outputs, is_value);
 }
 
+/// What shard_call counts on.
+void canonicalise_op(const Program& program, ProgramOp& op) {
+  OpCall call{&get_op(op.op), op.attributes, op.epilogue, {}, {}};
+  for (const std::uint32_t value : op.inputs) {
+    OperandType& type = call.inputs.emplace_back();
+    type.present =
+        value != ProgramOp::kAbsent && program.values[value].storage.kind != Storage::Kind::none;
+    if (!type.present) continue;
+    type.dtype = program.values[value].spec.dtype;
+    type.shape = program.values[value].spec.shape;
+  }
+  call.outputs.resize(op.outputs.size());
+  canonicalise(call);
+  op.attributes = std::move(call.attributes);
+}
+
 void infer_types(Program& program) {
   for (std::size_t i = 0; i < program.ops.size(); ++i) {
-    const ProgramOp& op = program.ops[i];
+    ProgramOp& op = program.ops[i];
     if (op.kind != ProgramOp::Kind::call || is_reshard(op) || !names_values(program, op)) continue;
+    canonicalise_op(program, op);
     OpCall call = shard_call(program, i);
     infer_outputs(call);
     for (std::size_t k = 0; k < op.outputs.size() && k < call.outputs.size(); ++k) {
