@@ -45,5 +45,15 @@ TEST(OnednnLrn, Images) {
   }
 }
 
+TEST(OnednnNorms, MoreDimsThanAnImageHasAreForOthers) {
+  const OpCall lrn =
+      make_call("lrn", {{"size", std::int64_t{5}}}, {operand({3, 7, 1, 2, 3, 7, 1, 2})});
+  EXPECT_FALSE(offer_of(lrn, "onednn").kernel);
+  const OpCall batch = make_call(
+      "batch_normalization", {},
+      {operand({3, 7, 1, 2, 3, 7}), operand({7}), operand({7}), operand({7}), operand({7})});
+  EXPECT_FALSE(offer_of(batch, "onednn").kernel);
+}
+
 }  // namespace
 }  // namespace tilemesh::cpu
