@@ -58,6 +58,13 @@ TEST(Bounds, AShapeBeyondAnyMachineIsRefusedWhenItIsMade) {
   EXPECT_HAS(text, "has more than 1099511627776 elements");
 }
 
+TEST(Bounds, CompilingCostsNothingPerElementOfAShape) {
+  ProgramBuilder builder("huge");
+  const auto x = builder.input("x", {.shape = {1, (std::int64_t{1} << 32) - 1}});
+  builder.output("y", builder.op("linear", {x}, {{"alpha", 3.0}})[0]);
+  EXPECT_EQ(compile({builder.build()}, {}).program()->ops.size(), 1U);
+}
+
 TEST(Bounds, APlanOfAPreparedProgramCountsScratch) {
   ProgramBuilder builder("conv");
   const auto x = builder.input("x", {.shape = {2, 3, 33, 35}});

@@ -131,8 +131,18 @@ void become_arithmetic(Rewriter& rewriter, GraphNode& node, const ChannelAffine&
   rewriter.become(node, "add", {product, shift});
 }
 
+// Without weights that are there, a shape may say any number of channels.
+bool is_behind_weights(const Rewriter& rewriter, const GraphNode& node) {
+  return std::ranges::any_of(node.inputs, [&](GraphValueId id) {
+    const GraphNode* conv = rewriter.made_by(id, "conv");
+    if (conv == nullptr) conv = rewriter.made_by(id, "conv_transpose");
+    return conv != nullptr && rewriter.graph().is_constant(conv->inputs[1]);
+  });
+}
+
 bool fold_affine(Rewriter& rewriter, GraphNode& node) {
   if (node.outputs.size() != 1 || !node.epilogue.empty()) return false;
+  if (node.def->name != "batch_normalization" && !is_behind_weights(rewriter, node)) return false;
   if (!is_mapped(rewriter.type(node.outputs[0]).dtype)) return false;
   const std::optional<ChannelAffine> affine = as_affine(rewriter.graph(), node);
   if (!affine) return false;
