@@ -28,7 +28,7 @@ struct SuperviseOptions {
   std::uint64_t from = 0;
   std::uint64_t count = 0;
   int jobs = 1;
-  double seconds_a_mutant = 20;
+  double seconds_a_mutant = 60;
   std::int64_t most_bytes = std::int64_t{1} << 30;  ///< resident beyond what a fresh process has
   std::uint64_t most_faults = 200;                  ///< after which it gives up
 };

@@ -4,6 +4,7 @@
 
 #include "tilemesh/base/error.hpp"
 
+#include "offers.hpp"
 #include "strided_copy.hpp"
 #include "testing.hpp"
 
@@ -210,6 +211,18 @@ TEST(Pad, MirrorsEdgesAndWraps) {
                                   {{"pads", Integers{0, 0, 1, 2, 0, 0, 1, 0}}, {"mode", mode}},
                                   kC16));
   }
+}
+
+TEST(Pad, PlansWithoutCountingElements) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 39;
+  for (const char* mode : {"reflect", "edge", "wrap"}) {
+    const OpCall call =
+        call_of("pad", {rows({1, 1})}, {{"pads", Integers{0, 0, 0, kMany}}, {"mode", mode}});
+    EXPECT_NE(offer_pad(call, {}).kernel, nullptr) << mode;
+  }
+  const OpCall refused =
+      call_of("pad", {rows({2})}, {{"pads", Integers{0, kMany}}, {"mode", std::string("wrap")}});
+  EXPECT_EQ(offer_pad(refused, {}).refusal, "too many repetitions");
 }
 
 TEST(DepthAndSpace, BothWays) {

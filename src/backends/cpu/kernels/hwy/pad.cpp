@@ -116,8 +116,19 @@ struct Segment {
 
 constexpr std::size_t kMostRegions = 256;
 
+/// What lies before the input, the input, and what lies after it; however long they are.
+std::vector<Segment> edge_segments(std::int64_t in, std::int64_t out, std::int64_t begin) {
+  const std::int64_t first = std::clamp<std::int64_t>(begin, 0, out);
+  const std::int64_t last = std::clamp<std::int64_t>(begin + in, first, out);
+  std::vector<Segment> segments = {
+      {0, 0, 0, first}, {first, first - begin, 1, last - first}, {last, in - 1, 0, out - last}};
+  std::erase_if(segments, [](const Segment& segment) { return segment.size == 0; });
+  return segments;
+}
+
 std::vector<Segment> segments_of(std::string_view mode, std::int64_t in, std::int64_t out,
                                  std::int64_t begin) {
+  if (mode == "edge" || in == 1) return edge_segments(in, out, begin);
   std::vector<Segment> segments;
   for (std::int64_t i = 0; i < out; ++i) {
     const std::int64_t from = ops::padded_from(mode, i - begin, in);
