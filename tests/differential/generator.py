@@ -17,7 +17,7 @@ import values
 from model import Builder, Case, Skip, onnx_type
 from values import BF16, BOOL, F16, F32, F64
 
-NEWEST_OPSET = 21
+NEWEST_OPSET = 26
 TRIES = 60
 OPSETS = {7: 1, 8: 1, 9: 1, 10: 1, 11: 3, 12: 2, 13: 6, 14: 2, 15: 2, 16: 2, 17: 6, 18: 5, 19: 4,
           20: 4, 21: 5, 22: 2, 23: 2, 24: 2, 25: 1, 26: 1}

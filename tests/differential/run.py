@@ -21,10 +21,11 @@ from onnx import numpy_helper
 import generator
 import table
 from judge import Verdict, oracle, try_case
-from model import Case, Skip, qualified
+from model import Builder, Case, Skip, qualified
 from reference import Unknown
 from server import DEFAULT, ROOT, Server
 from shrink import shrink
+from values import F32
 
 FOLDER = ROOT / "build" / "differential"
 CHUNK = 10
@@ -36,6 +37,20 @@ def start_worker(options: argparse.Namespace) -> None:
     _state["options"] = options
     _state["server"] = Server(options.tool, options.timeout)
     _state["generator"] = generator.Generator(options.seed, options.only, options.newest)
+
+
+def newest_opset(options: argparse.Namespace) -> int:
+    """The newest opset that is imported: models of others would test nothing."""
+    server = Server(options.tool, options.timeout)
+    try:
+        for opset in range(generator.NEWEST_OPSET, 7, -1):
+            b = Builder(np.random.default_rng(0), opset, F32)
+            b.case.outputs = [b.node("Identity", [b.add(np.ones(1, F32))])[0].name]
+            if server.run(b.case.proto().SerializeToString(), b.case.inputs).status == "ok":
+                return opset
+    finally:
+        server.close()
+    return 7
 
 
 def rules(case: Case, number: int, mesh: tuple[int, int]) -> list[str]:
@@ -169,7 +184,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", nargs="+", help="models of one of these operators each")
     parser.add_argument("--mesh", type=mesh_of, default=(1, 1), help="e.g. 1x2; inputs are cut")
-    parser.add_argument("--newest", type=int, default=generator.NEWEST_OPSET, help="opset")
+    parser.add_argument("--newest", type=int, help="opset; else the newest that is imported")
     parser.add_argument("--tool", type=pathlib.Path, default=DEFAULT, help="the model_server")
     parser.add_argument("--timeout", type=float, default=20, help="seconds for a model")
     parser.add_argument("--no-shrink", action="store_true")
@@ -187,6 +202,8 @@ def parse() -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    options.newest = options.newest or newest_opset(options)
+    print(f"models up to opset {options.newest}")
     begin = time.monotonic()
     numbers = range(options.first, options.first + options.count)
     if options.jobs == 1:
