@@ -18,6 +18,13 @@ ConstantData to_constant(const HostArray& array) {
   return {array.dtype, array.shape, std::make_shared<const std::vector<std::byte>>(array.bytes)};
 }
 
+HostArray as_stored(HostArray array, DType wanted) {
+  if (array.dtype == DType::u8 && is_storage(wanted)) {
+    array.dtype = wanted;
+  }
+  return array;
+}
+
 HostArray to_array(const Tensor& tensor) {
   HostArray result{tensor.dtype(), tensor.shape(), {}};
   result.bytes.resize(

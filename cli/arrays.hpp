@@ -24,6 +24,9 @@ using NamedArrays = std::map<std::string, HostArray>;
 std::string to_string(const HostArray& array);
 HostArray to_array(const ConstantData& data);
 ConstantData to_constant(const HostArray& array);
+/// The array itself; one of u8 for an input of a storage format, which NumPy has no name for, holds
+/// its bytes.
+HostArray as_stored(HostArray array, DType wanted);
 /// Reads a tensor back; waits.
 HostArray to_array(const Tensor& tensor);
 /// A host tensor with a copy of the elements.

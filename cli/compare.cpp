@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "tilemesh/types/dtype_traits.hpp"
+#include "tilemesh/types/strided.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -119,12 +120,23 @@ Comparison compare_elements(const HostArray& got, const HostArray& expected,
   return result;
 }
 
+HostArray as_floats(const HostArray& array) {
+  HostArray floats{DType::f32, array.shape, {}};
+  floats.bytes.resize(array.bytes.size() * sizeof(float));
+  copy_strided({array.bytes.data(), array.dtype, array.shape, row_major_strides(array.shape)},
+               {floats.bytes.data(), DType::f32, array.shape, row_major_strides(array.shape)});
+  return floats;
+}
+
 }  // namespace
 
 Comparison compare(const HostArray& got, const HostArray& expected, const Tolerance& tolerance) {
   if (got.dtype != expected.dtype || !(got.shape == expected.shape)) {
     return {false, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
             fmt::format("it is {}, expected is {}", to_string(got), to_string(expected))};
+  }
+  if (is_storage(got.dtype)) {
+    return compare_elements<float>(as_floats(got), as_floats(expected), tolerance);
   }
   return visit_dtype(got.dtype, [&](auto type) {
     return compare_elements<typename decltype(type)::type>(got, expected, tolerance);

@@ -9,7 +9,8 @@ namespace tilemesh::cli {
 /// Two floats are equal if |got - expected| <= absolute + relative * |expected|; NaN equals NaN, an
 /// infinity only itself. The defaults are those of the ONNX backend tests. For f16 and bf16 the
 /// relative tolerance is at least one unit in the last place, since two right roundings may differ
-/// by it. Integers and bools must be the same.
+/// by it. Integers and bools must be the same; elements of
+/// storage formats are compared as the floats that they are.
 struct Tolerance {
   double relative = 1e-3;
   double absolute = 1e-7;

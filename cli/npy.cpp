@@ -30,19 +30,19 @@ struct Code {
   std::string_view code;
   DType dtype;
 };
-constexpr std::array<Code, kDTypeCount> kCodes = {{{"f4", DType::f32},
-                                                   {"f2", DType::f16},
-                                                   {"V2", DType::bf16},
-                                                   {"f8", DType::f64},
-                                                   {"i8", DType::i64},
-                                                   {"i4", DType::i32},
-                                                   {"i2", DType::i16},
-                                                   {"i1", DType::i8},
-                                                   {"u8", DType::u64},
-                                                   {"u4", DType::u32},
-                                                   {"u2", DType::u16},
-                                                   {"u1", DType::u8},
-                                                   {"b1", DType::boolean}}};
+constexpr std::array<Code, kComputedDTypeCount> kCodes = {{{"f4", DType::f32},
+                                                           {"f2", DType::f16},
+                                                           {"V2", DType::bf16},
+                                                           {"f8", DType::f64},
+                                                           {"i8", DType::i64},
+                                                           {"i4", DType::i32},
+                                                           {"i2", DType::i16},
+                                                           {"i1", DType::i8},
+                                                           {"u8", DType::u64},
+                                                           {"u4", DType::u32},
+                                                           {"u2", DType::u16},
+                                                           {"u1", DType::u8},
+                                                           {"b1", DType::boolean}}};
 
 DType parse_descr(std::string_view descr) {
   for (const Code& code : kCodes) {
@@ -234,6 +234,9 @@ std::string python_shape(const Shape& shape) {
 }
 
 std::string_view code_of(DType dtype) {
+  if (is_storage(dtype)) {
+    return "u1";  // NumPy has no name for them: the bytes as they are
+  }
   for (const Code& code : kCodes) {
     if (code.dtype == dtype) {
       return code.code;

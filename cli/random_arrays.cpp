@@ -5,6 +5,7 @@
 
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/types/dtype_traits.hpp"
+#include "tilemesh/types/narrow.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -30,6 +31,13 @@ T draw(std::mt19937_64& engine) {
 HostArray RandomArrays::make(DType dtype, const Shape& shape) {
   HostArray array{dtype, shape, {}};
   array.bytes.resize(narrow<std::size_t>(checked_mul(shape.element_count(), size_of(dtype))));
+  if (is_storage(dtype)) {
+    const bool whole = is_small_integer(dtype) || dtype == DType::f8e8m0;  // no fractions, no sign
+    const HostArray wide = make(whole ? DType::u8 : DType::f32, shape);
+    convert_to_narrow(wide.bytes.data(), wide.dtype, array.bytes.data(), dtype,
+                      shape.element_count(), {});
+    return array;
+  }
   visit_dtype(dtype, [&](auto type) {
     using T = typename decltype(type)::type;
     for (std::size_t at = 0; at < array.bytes.size(); at += sizeof(T)) {

@@ -120,8 +120,9 @@ std::vector<InputArray> make_inputs(const Program& program, const NamedArrays& g
     const std::string& name = program.inputs[i].name;
     const TensorSpec& spec = program.input_spec(i);
     if (const auto found = given.find(name); found != given.end()) {
-      check_input(program.name, name, found->second, spec);
-      result.push_back({found->second, Source::file});
+      const HostArray array = as_stored(found->second, spec.dtype);
+      check_input(program.name, name, array, spec);
+      result.push_back({array, Source::file});
     } else if (program.inputs[i].kind == InputKind::state) {
       result.push_back({zeros(spec), Source::zeros});
     } else {

@@ -327,7 +327,7 @@ class Random {
   T one_of(std::initializer_list<T> values) {
     return *(values.begin() + below(static_cast<int>(values.size())));
   }
-  DType dtype() { return static_cast<DType>(below(kDTypeCount)); }
+  DType dtype() { return static_cast<DType>(below(kComputedDTypeCount)); }
   ReduceOp op(DType dtype) {
     const auto op = static_cast<ReduceOp>(below(5));
     return op == ReduceOp::mean && !is_float(dtype) ? ReduceOp::sum : op;

@@ -156,6 +156,11 @@ ReduceFunction plain_reduction(ReduceOp op, DType dtype) {
   if (dtype == DType::boolean && op != ReduceOp::mean) {
     return function_for<std::uint8_t>(of_bytes(op));
   }
+  if (is_storage(dtype)) {
+    throw Error(ErrorCode::unsupported,
+                fmt::format("a reduction of {} elements over devices: convert them first",
+                            to_string(dtype)));
+  }
   return visit_dtype(dtype, [op]<class T>(std::type_identity<T>) -> ReduceFunction {
     if constexpr (std::is_same_v<T, bool>) {
       throw Error(ErrorCode::unsupported,
@@ -168,6 +173,7 @@ ReduceFunction plain_reduction(ReduceOp op, DType dtype) {
 
 std::array<std::byte, 8> neutral_element(ReduceOp op, DType dtype) {
   std::array<std::byte, 8> bytes{};
+  if (is_storage(dtype)) return bytes;  // never reduced
   visit_dtype(dtype, [&]<class T>(std::type_identity<T>) {
     const T element = neutral<T>(op);
     std::memcpy(bytes.data(), &element, sizeof(T));

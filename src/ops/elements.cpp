@@ -15,6 +15,7 @@ void copy_elements(const std::byte* source, DType source_dtype, const Dims& sour
 }
 
 std::pair<std::int64_t, std::uint64_t> integer_range(DType dtype) {
+  TILEMESH_CHECK(!is_storage(dtype), "a storage format has no range to compute in");
   return visit_dtype(dtype, [](auto tag) -> std::pair<std::int64_t, std::uint64_t> {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_integral_v<T>) {

@@ -58,10 +58,11 @@ std::vector<T> zeros(std::int64_t count) {
 }
 
 /// Calls `visitor(std::type_identity<T>{})` with the type that holds a dtype's values and their
-/// intermediate results exactly enough: double, std::int64_t or std::uint64_t.
+/// intermediate results exactly enough: double (for storage formats too), std::int64_t or
+/// std::uint64_t.
 template <class Visitor>
 decltype(auto) visit_wide(DType dtype, Visitor&& visitor) {
-  if (is_float(dtype)) return visitor(std::type_identity<double>{});
+  if (is_float(dtype) || is_storage(dtype)) return visitor(std::type_identity<double>{});
   if (is_integer(dtype) && !is_signed_integer(dtype)) {
     return visitor(std::type_identity<std::uint64_t>{});
   }

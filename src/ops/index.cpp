@@ -252,8 +252,14 @@ T scattered(Reduction reduction, T old, T update) {
   }
 }
 
+/// A reduction computes; without one, elements of every dtype are only moved.
+void require_reducible(const OpCall& call) {
+  if (reduction_of(call) != Reduction::none) require_type(call, 0, Types::any);
+}
+
 std::vector<OperandType> infer_scatter_elements(const OpCall& call) {
   require_same_type(call, 0, 2);
+  require_reducible(call);
   infer_gather_elements(call);
   require_shape(call, 2, call.inputs[1].shape, "that of the indices");
   return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
@@ -299,6 +305,7 @@ void run_scatter_elements(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 std::vector<OperandType> infer_scatter_nd(const OpCall& call) {
   require_same_type(call, 0, 2);
+  require_reducible(call);
   // Updates have the shape that a gather with the same indices gives.
   require_shape(call, 2, picked_shape(call, tuples_of(call, 0)),
                 "the indices' and the data's outer part");

@@ -12,8 +12,8 @@ namespace {
 
 bool belongs(DType dtype, Types types) {
   switch (types) {
-    case Types::any: return true;
-    case Types::number: return dtype != DType::boolean;
+    case Types::any: return !is_storage(dtype);
+    case Types::number: return is_float(dtype) || is_integer(dtype);
     case Types::real: return is_float(dtype);
     case Types::integer: return is_integer(dtype);
     case Types::index: return dtype == DType::i32 || dtype == DType::i64;

@@ -174,7 +174,7 @@ TEST_P(ReshardTest, AnyPlacementToAnyOther) {
 }
 
 TEST_P(ReshardTest, OfEveryDType) {
-  for (int number = 0; number < kDTypeCount; ++number) {
+  for (int number = 0; number < kComputedDTypeCount; ++number) {
     const auto dtype = static_cast<DType>(number);
     const Shape shape = {17, 3};
     for (const Placement& from : {replicate(), shard(0), shard(1), kSum}) {

@@ -10,6 +10,8 @@
 
 #include "tilemesh/types/dtype_traits.hpp"
 
+#include "narrow_convert.hpp"
+
 namespace tilemesh::detail {
 namespace {
 
@@ -117,6 +119,14 @@ template <class S, class T>
 }
 #endif
 
+template <class S>
+void run_odd(const std::byte* source, std::byte* target, std::int64_t count) {
+  const auto* from = reinterpret_cast<const S*>(source);
+  auto* to = reinterpret_cast<float*>(target);
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = round_to_odd(to_double_odd(from[i]));
+}
+
 template <class T>
 void run_copy(const std::byte* source, std::byte* target, std::int64_t count) {
   std::memcpy(target, source, static_cast<std::size_t>(count) * sizeof(T));
@@ -138,10 +148,22 @@ ConvertRun pick_run() {
 }  // namespace
 
 ConvertRun convert_run(DType source, DType target) {
+  if (is_storage(source) || is_storage(target)) return narrow_run(source, target);
   return visit_dtype(source, [&](auto from) {
     return visit_dtype(target, [&](auto to) -> ConvertRun {
       return pick_run<Stored<typename decltype(from)::type>, Stored<typename decltype(to)::type>>();
     });
+  });
+}
+
+ConvertRun odd_float_run(DType source) {
+  return visit_dtype(source, [&](auto from) -> ConvertRun {
+    using S = typename decltype(from)::type;
+    if constexpr (std::is_same_v<S, double> || (std::is_integral_v<S> && sizeof(S) >= 4)) {
+      return run_odd<S>;
+    } else {
+      return convert_run(source, DType::f32);
+    }
   });
 }
 

@@ -96,6 +96,10 @@ class Random {
 
   /// Values that every type holds alike, so that a wrong place shows as a wrong value.
   void fill(std::byte* data, DType dtype, std::int64_t count) {
+    if (is_storage(dtype)) {
+      std::generate_n(data, count, [&] { return static_cast<std::byte>(below(256)); });
+      return;
+    }
     visit_dtype(dtype, [&](auto element) {
       using T = typename decltype(element)::type;
       for (std::int64_t i = 0; i < count; ++i) {

@@ -26,6 +26,12 @@ void check_placement(const TensorSpec& spec, int axis) {
     refuse(fmt::format("mesh axis {} is partial by the unknown reduction {}", axis,
                        static_cast<int>(placement.op())));
   }
+  if (placement.kind() == Placement::Kind::partial && is_storage(spec.dtype)) {
+    refuse(
+        fmt::format("mesh axis {} is partial, but the elements are {}, which nothing adds up: "
+                    "convert them first",
+                    axis, to_string(spec.dtype)));
+  }
   if (placement.kind() == Placement::Kind::partial && placement.op() == ReduceOp::mean &&
       !is_float(spec.dtype)) {
     refuse(

@@ -61,7 +61,8 @@ TEST(TensorSpec, ChecksNameBothValues) {
   EXPECT_THAT(check_error({.shape = {4}, .layout = Layout::blocked(1, 16)}),
               AllOf(HasSubstr("dim 1"), HasSubstr("rank 1")));
   EXPECT_THAT(check_error({.shape = {std::int64_t{1} << 62}}), HasSubstr("overflow"));
-  EXPECT_THAT(check_error({.shape = {4}, .dtype = static_cast<DType>(13)}), HasSubstr("13"));
+  EXPECT_THAT(check_error({.shape = {4}, .dtype = static_cast<DType>(kDTypeCount)}),
+              HasSubstr(std::to_string(kDTypeCount)));
   EXPECT_THAT(check_error({.shape = {4}, .space = static_cast<Space>(3)}), HasSubstr("3"));
   EXPECT_THAT(check_error({.shape = {4},
                            .placements = {partial(static_cast<ReduceOp>(9)), replicate()},

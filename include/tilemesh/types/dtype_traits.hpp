@@ -42,6 +42,7 @@ template <class T>
 inline constexpr DType kDTypeOf = DTypeOf<std::remove_cv_t<T>>::kValue;
 
 /// Calls `visitor(std::type_identity<T>{})` with the C++ type of `dtype`, and returns its result.
+/// Storage formats have none: the caller has handled them.
 template <class Visitor>
 decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
   switch (dtype) {
@@ -58,8 +59,9 @@ decltype(auto) visit_dtype(DType dtype, Visitor&& visitor) {
     case DType::u16: return visitor(std::type_identity<std::uint16_t>{});
     case DType::u8: return visitor(std::type_identity<std::uint8_t>{});
     case DType::boolean: return visitor(std::type_identity<bool>{});
+    default: break;
   }
-  detail::check_failed("dtype", "an element type outside the enumeration", __FILE__, __LINE__);
+  detail::check_failed("dtype", "an element type without a C++ type", __FILE__, __LINE__);
 }
 
 }  // namespace tilemesh

@@ -3,6 +3,12 @@
 namespace tilemesh::onnx_importer {
 
 ConstantData filled(DType dtype, const Shape& shape, double value) {
+  if (is_storage(dtype)) {
+    const auto count = static_cast<std::size_t>(shape.element_count());
+    std::byte byte{};
+    convert_to_narrow(reinterpret_cast<const std::byte*>(&value), DType::f64, &byte, dtype, 1, {});
+    return {dtype, shape, std::make_shared<const std::vector<std::byte>>(count, byte)};
+  }
   return visit_dtype(dtype, [&]<class T>(std::type_identity<T>) -> ConstantData {
     const auto count = static_cast<std::size_t>(shape.element_count());
     if constexpr (std::is_same_v<T, bool>) {

@@ -6,6 +6,7 @@
 
 #include "tilemesh/compiler/graph.hpp"
 #include "tilemesh/types/dtype_traits.hpp"
+#include "tilemesh/types/narrow.hpp"
 
 /// Small constants that handlers read and make.
 namespace tilemesh::onnx_importer {
@@ -18,12 +19,17 @@ ConstantData make_constant(const Shape& shape, const std::vector<T>& values) {
   return {kDTypeOf<T>, shape, std::move(bytes)};
 }
 
-/// Elements converted as static_cast does; half types go through float, and what an integer can't
-/// hold becomes 0.
+/// Elements converted as static_cast does; half types and storage formats go through float, and
+/// what an integer can't hold becomes 0.
 template <class T>
 std::vector<T> read_as(const ConstantData& data) {
+  std::vector<T> values(static_cast<std::size_t>(data.shape.element_count()));
+  if (is_storage(data.dtype)) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = static_cast<T>(decode_narrow(data.dtype, (*data.bytes)[i]));
+    return values;
+  }
   return visit_dtype(data.dtype, [&]<class Element>(std::type_identity<Element>) {
-    std::vector<T> values(static_cast<std::size_t>(data.shape.element_count()));
     for (std::size_t i = 0; i < values.size(); ++i) {
       if constexpr (std::is_same_v<Element, bool>) {
         values[i] = static_cast<T>((*data.bytes)[i] != std::byte{0});

@@ -108,13 +108,18 @@ void range(Node& node) {
   for (int i = 0; i < 3; ++i)
     static_cast<void>(node.known_number(i, i == 0 ? "start" : i == 1 ? "limit" : "delta"));
   const DType dtype = node.dtype(node.in(0));
-  node.set(0, node.constant(visit_dtype(dtype, [&]<class T>(std::type_identity<T>) -> ConstantData {
-    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      return range_of<T>(node);
-    } else {
-      node.unsupported(fmt::format("ranges of {} aren't supported", to_string(dtype)));
-    }
-  })));
+  if (!is_float(dtype) && !is_integer(dtype)) {
+    node.unsupported(fmt::format("ranges of {} aren't supported", to_string(dtype)));
+  }
+  const Value values =
+      node.constant(visit_dtype(dtype, [&]<class T>(std::type_identity<T>) -> ConstantData {
+        if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+          return range_of<T>(node);
+        } else {
+          return range_of<float>(node);
+        }
+      }));
+  node.set(0, node.cast(values, dtype));
 }
 
 void eye_like(Node& node) {

@@ -59,10 +59,12 @@ void quantize_linear(Node& node) {
 void dequantize_linear(Node& node) {
   const Value x = node.in(0);
   const Shape shape = node.shape(x);
-  // Differences of two quantized values fit in i32, and are exact there.
-  Value y = node.cast(x, DType::i32);
+  // Differences of two quantized integers fit in i32, and are exact there.
+  const bool is_float = is_storage(node.dtype(x)) && !is_small_integer(node.dtype(x));
+  const DType exact = is_float ? DType::f32 : DType::i32;
+  Value y = node.cast(x, exact);
   if (node.has(2)) {
-    y = node.emit("sub", {y, node.cast(along_axis(node, node.in(2), shape), DType::i32)});
+    y = node.emit("sub", {y, node.cast(along_axis(node, node.in(2), shape), exact)});
   }
   const Value scale = along_axis(node, node.in(1), shape);
   const DType dtype = node.dtype(scale);

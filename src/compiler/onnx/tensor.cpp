@@ -46,14 +46,16 @@ constexpr TypeRow kTypes[] = {
     {14, "complex64", std::nullopt},
     {15, "complex128", std::nullopt},
     {16, "bfloat16", DType::bf16},
-    {17, "float8e4m3fn", std::nullopt},
-    {18, "float8e4m3fnuz", std::nullopt},
-    {19, "float8e5m2", std::nullopt},
-    {20, "float8e5m2fnuz", std::nullopt},
-    {21, "uint4", std::nullopt},
-    {22, "int4", std::nullopt},
-    {23, "float4e2m1", std::nullopt},
-    {24, "float8e8m0", std::nullopt},
+    {17, "float8e4m3fn", DType::f8e4m3fn},
+    {18, "float8e4m3fnuz", DType::f8e4m3fnuz},
+    {19, "float8e5m2", DType::f8e5m2},
+    {20, "float8e5m2fnuz", DType::f8e5m2fnuz},
+    {21, "uint4", DType::u4},
+    {22, "int4", DType::i4},
+    {23, "float4e2m1", DType::f4e2m1},
+    {24, "float8e8m0", DType::f8e8m0},
+    {25, "uint2", DType::u2},
+    {26, "int2", DType::i2},
 };
 
 using Bytes = std::vector<std::byte>;
@@ -100,11 +102,35 @@ Bytes from_fields(const onnx::TensorProto& tensor, DType dtype, std::int64_t cou
     case DType::bf16:
     case DType::u16:
     case DType::i16: return from_field<std::uint16_t>(tensor, tensor.int32_data(), count);
-    case DType::boolean:
-    case DType::u8:
-    case DType::i8: return from_field<std::uint8_t>(tensor, tensor.int32_data(), count);
+    default: return from_field<std::uint8_t>(tensor, tensor.int32_data(), count);
   }
-  TILEMESH_CHECK(false, "an element type outside the enumeration");
+}
+
+/// How many bits ONNX gives an element where it packs several into a byte; 8 otherwise.
+int packed_bits(DType dtype) {
+  switch (dtype) {
+    case DType::f4e2m1:
+    case DType::i4:
+    case DType::u4: return 4;
+    case DType::i2:
+    case DType::u2: return 2;
+    default: return 8;
+  }
+}
+
+/// A byte for each element; the first one of a packed byte is in its lowest bits.
+Bytes unpacked(DType dtype, const Bytes& packed, std::int64_t count) {
+  const auto bits = static_cast<std::size_t>(packed_bits(dtype));
+  const std::size_t per_byte = 8 / bits;
+  const int mask = (1 << bits) - 1;
+  const int sign = dtype == DType::i4 || dtype == DType::i2 ? 1 << (bits - 1) : 0;
+  Bytes bytes(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto shift = static_cast<int>(i % per_byte * bits);
+    const int value = (std::to_integer<int>(packed[i / per_byte]) >> shift) & mask;
+    bytes[i] = static_cast<std::byte>((value ^ sign) - sign);
+  }
+  return bytes;
 }
 
 struct External {
@@ -219,6 +245,10 @@ ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem:
     throw Error(ErrorCode::invalid_file,
                 fmt::format("tensor \"{}\" is larger than 2^63 bytes", tensor.name()));
   }
+  const int bits = packed_bits(data.dtype);
+  const int per_byte = 8 / bits;
+  const std::int64_t stored_count = count / per_byte + (count % per_byte != 0 ? 1 : 0);
+  if (bits != 8) wanted = stored_count;
   Bytes bytes;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     bytes = from_external(tensor, directory, wanted);
@@ -230,8 +260,9 @@ ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem:
     bytes.resize(raw.size());
     if (!raw.empty()) std::memcpy(bytes.data(), raw.data(), raw.size());
   } else {
-    bytes = from_fields(tensor, data.dtype, count);
+    bytes = from_fields(tensor, data.dtype, stored_count);
   }
+  if (bits != 8) bytes = unpacked(data.dtype, bytes, count);
   if (data.dtype == DType::boolean) {
     for (std::byte& value : bytes)
       value = value == std::byte{0} ? std::byte{0} : std::byte{1};

@@ -48,6 +48,30 @@ onnx::TensorProto typed(int type, std::int64_t count) {
   return tensor;
 }
 
+// Two or four to a byte, the first in the lowest bits, the rest of the last byte unused.
+TEST_F(OnnxTensor, PackedElements) {
+  const auto raw = [&](int type, std::int64_t count, const std::string& bytes) {
+    onnx::TensorProto tensor = typed(type, count);
+    tensor.set_raw_data(bytes);
+    return read_as<float>(read(tensor));
+  };
+  EXPECT_THAT(raw(21, 3, "\x21\x0f"), ElementsAre(1, 2, 15));
+  EXPECT_THAT(raw(22, 3, "\x81\x0f"), ElementsAre(1, -8, -1));
+  EXPECT_THAT(raw(23, 3, "\x21\x0f"), ElementsAre(0.5F, 1, -6));
+  EXPECT_THAT(raw(25, 5, "\xe4\x03"), ElementsAre(0, 1, 2, 3, 3));
+  EXPECT_THAT(raw(26, 5, "\xe4\x03"), ElementsAre(0, 1, -2, -1, -1));
+  EXPECT_THAT(raw(17, 2, "\x38\x7e"), ElementsAre(1, 448));
+  EXPECT_THAT(raw(24, 2, "\x7f\x80"), ElementsAre(1, 2));
+  EXPECT_THAT(error_of([&] { raw(22, 3, "\x81"); }), HasSubstr("holds 1 bytes"));
+  onnx::TensorProto fields = typed(22, 3);
+  fields.add_int32_data(0x81);
+  fields.add_int32_data(0x0f);
+  EXPECT_THAT(read_as<int>(read(fields)), ElementsAre(1, -8, -1));
+  onnx::TensorProto eights = typed(19, 1);
+  eights.add_int32_data(0x7b);
+  EXPECT_THAT(read_as<float>(read(eights)), ElementsAre(57344));
+}
+
 TEST_F(OnnxTensor, TypedFieldsOfEveryType) {
   for (const int type : {2, 3, 4, 5, 6, 9}) {
     onnx::TensorProto tensor = typed(type, 2);

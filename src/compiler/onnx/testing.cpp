@@ -22,6 +22,16 @@ std::int64_t onnx_type(DType dtype) {
     case DType::u32: return 12;
     case DType::u64: return 13;
     case DType::bf16: return 16;
+    case DType::f8e4m3fn: return 17;
+    case DType::f8e4m3fnuz: return 18;
+    case DType::f8e5m2: return 19;
+    case DType::f8e5m2fnuz: return 20;
+    case DType::u4: return 21;
+    case DType::i4: return 22;
+    case DType::f4e2m1: return 23;
+    case DType::f8e8m0: return 24;
+    case DType::u2: return 25;
+    case DType::i2: return 26;
   }
   return 0;
 }
@@ -81,7 +91,22 @@ onnx::TensorProto tensor_proto(const std::string& name, const ConstantData& data
   tensor.set_data_type(static_cast<int>(onnx_type(data.dtype)));
   for (const std::int64_t size : data.shape)
     tensor.add_dims(size);
-  tensor.set_raw_data(data.bytes->data(), data.bytes->size());
+  const int bits = data.dtype == DType::f4e2m1 || data.dtype == DType::i4 || data.dtype == DType::u4
+                       ? 4
+                   : data.dtype == DType::i2 || data.dtype == DType::u2 ? 2
+                                                                        : 8;
+  if (bits == 8) {
+    tensor.set_raw_data(data.bytes->data(), data.bytes->size());
+    return tensor;
+  }
+  const std::size_t per_byte = 8 / static_cast<std::size_t>(bits);
+  std::string packed((data.bytes->size() + per_byte - 1) / per_byte, '\0');
+  for (std::size_t i = 0; i < data.bytes->size(); ++i) {
+    const int low = std::to_integer<int>((*data.bytes)[i]) & ((1 << bits) - 1);
+    const int shift = static_cast<int>(i % per_byte) * bits;
+    packed[i / per_byte] = static_cast<char>(packed[i / per_byte] | (low << shift));
+  }
+  tensor.set_raw_data(packed);
   return tensor;
 }
 

@@ -147,6 +147,7 @@ KernelOffer offer_scalar(const OpCall& call, const KernelContext& context) {
   const std::optional<ExpressionStep> step = scalar_step(call);
   if (!step) return {nullptr, "no scalar function"};
   const DType dtype = call.outputs[0].dtype;
+  if (is_storage(dtype)) return {nullptr, "a storage format"};
   for (const OperandType& input : call.inputs) {
     if (input.dtype != dtype) return {nullptr, "operands of several dtypes"};
   }
@@ -201,6 +202,7 @@ KernelOffer offer_cast(const OpCall& call, const KernelContext& context) {
   if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
   const DType from = call.inputs[0].dtype;
   const DType to = call.outputs[0].dtype;
+  if (is_storage(from) || is_storage(to)) return {nullptr, "a storage format"};
   ElementwiseProgram program{.operands = {call.inputs[0]},
                              .places = {0},
                              .output = call.outputs[0],

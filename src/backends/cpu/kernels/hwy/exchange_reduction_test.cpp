@@ -108,7 +108,7 @@ void compare(ReduceOp op, DType dtype, std::size_t inputs, std::size_t outputs, 
 }
 
 TEST_P(ExchangeReduction, GivesTheBitsOfThePlainOne) {
-  for (int d = 0; d < kDTypeCount; ++d) {
+  for (int d = 0; d < kComputedDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);
     for (int o = 0; o < 5; ++o) {
       const auto op = static_cast<ReduceOp>(o);
