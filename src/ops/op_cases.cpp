@@ -49,6 +49,14 @@ void add_elementwise(std::vector<Case>& cases) {
   cases.push_back({"bit_shift",
                    {random({4}, DType::u8), random({1}, DType::u8)},
                    {{"direction", std::string("LEFT")}}});
+  for (const char* op : {"bit_and", "bit_or", "bit_xor"}) {
+    cases.push_back({op, {random({2, 3}, DType::i32), random({3}, DType::i32)}});
+  }
+  cases.push_back({"bit_not", {random({2, 3}, DType::u8)}});
+  cases.push_back({"bit_cast", {random({2, 3})}, {{"to", number(DType::i32)}}});
+  cases.push_back({"cast_narrow",
+                   {random({2, 3})},
+                   {{"to", number(DType::f8e4m3fn)}, {"saturate", std::int64_t{0}}}});
   for (const char* op : {"and", "or", "xor"}) {
     cases.push_back({op, {boolean({2, 2}, {0, 1, 0, 1}), boolean({2, 1}, {0, 1})}});
   }
@@ -154,6 +162,7 @@ void add_reductions(std::vector<Case>& cases) {
     cases.push_back(
         {op, {random({2, 3, 4})}, {{"axis", std::int64_t{1}}, {"keepdims", std::int64_t{0}}}});
   }
+  cases.push_back({"cum_prod", {random({2, 3, 4})}, {{"axis", std::int64_t{1}}}});
   cases.push_back({"cum_sum", {random({2, 3, 4})}, {{"axis", std::int64_t{1}}}});
   cases.push_back(
       {"top_k", {random({2, 5, 3})}, {{"axis", std::int64_t{1}}, {"k", std::int64_t{2}}}});

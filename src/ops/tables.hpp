@@ -32,5 +32,8 @@ std::span<const OpDef> column_ops();
 std::span<const OpDef> fourier_ops();
 std::span<const OpDef> determinant_ops();
 std::span<const OpDef> ngram_ops();
+std::span<const OpDef> bit_ops();
+std::span<const OpDef> cum_prod_ops();
+std::span<const OpDef> narrow_cast_ops();
 
 }  // namespace tilemesh::ops

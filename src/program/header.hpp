@@ -8,7 +8,7 @@
 namespace tilemesh {
 
 inline constexpr std::uint16_t kFormatMajor = 1;
-inline constexpr std::uint16_t kFormatMinor = 1;
+inline constexpr std::uint16_t kFormatMinor = 2;
 inline constexpr std::uint64_t kHeaderBytes = 64;
 /// The constants section begins at a multiple of this, so that it can be mapped.
 inline constexpr std::uint64_t kSectionAlignment = 4096;

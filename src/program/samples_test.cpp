@@ -84,5 +84,20 @@ TEST(Samples, Version1Point1HasReshardsAndCutConstants) {
   EXPECT_EQ(program->ops[3].attributes.integer("fill"), 1);
 }
 
+TEST(Samples, Version1Point2HasStorageFormats) {
+  const Binary binary = Binary::load(TILEMESH_TEST_DATA "/sample_v1.2.tmb");
+  const BoundProgram program = binary.program("sample");
+  EXPECT_EQ(program->input_spec(1).to_string(), "i4[2,3], rows, dram");
+  EXPECT_EQ(program->output_spec(1).dtype, DType::f8e5m2);
+  ASSERT_EQ(program->constants.size(), 1U);
+  const std::span<const std::byte> constant = program.constant(0);
+  EXPECT_EQ(std::vector<std::byte>(constant.begin(), constant.end()),
+            (std::vector<std::byte>{std::byte{0xf8}, std::byte{7}, std::byte{1}}));
+  ASSERT_EQ(program->ops.size(), 6U);
+  EXPECT_EQ(program->ops[2].attributes.integer("to"), static_cast<int>(DType::f8e4m3fn));
+  EXPECT_EQ(program->ops[5].op, "cast_narrow");
+  EXPECT_EQ(program->ops[5].attributes.integer("saturate"), 0);
+}
+
 }  // namespace
 }  // namespace tilemesh
