@@ -6,6 +6,7 @@
 
 #include "tilemesh/base/math.hpp"
 
+#include "compiler/onnx/fused.hpp"
 #include "compiler/onnx/node.hpp"
 
 /// Convolutions and pools: everything that slides a window.
@@ -109,14 +110,7 @@ std::vector<Value> conv_operands(const Node& node) {
 }
 
 void conv(Node& node) {
-  const Value x = node.in(0);
-  Window window = read_window(node, kernel_of_weights(node, x, node.in(1)));
-  resolve_auto_pad(node, node.shape(x), window);
-  node.set(0, node.emit("conv", conv_operands(node),
-                        {{"strides", window.strides},
-                         {"pads", window.pads},
-                         {"dilations", window.dilations},
-                         {"group", node.integer("group", 1)}}));
+  node.set(0, convolved(node));
 }
 
 // Pads of a transposed convolution follow from the output's size where that is given, or where
@@ -323,6 +317,21 @@ void col2im(Node& node) {
                          {"pads", window.pads},
                          {"dilations", window.dilations}}));
 }
+
+}  // namespace
+
+Value convolved(Node& node) {
+  const Value x = node.in(0);
+  Window window = read_window(node, kernel_of_weights(node, x, node.in(1)));
+  resolve_auto_pad(node, node.shape(x), window);
+  return node.emit("conv", conv_operands(node),
+                   {{"strides", window.strides},
+                    {"pads", window.pads},
+                    {"dilations", window.dilations},
+                    {"group", node.integer("group", 1)}});
+}
+
+namespace {
 
 constexpr OnnxOp kRows[] = {
     {.name = "AveragePool", .since = 7, .handler = average_pool},

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "compiler/onnx/node.hpp"
-#include "compiler/onnx/tensor.hpp"
 
 /// Operators on elements.
 namespace tilemesh::onnx_importer {
@@ -46,15 +45,6 @@ void clip(Node& node) {
   if (low != kNoValue) result = node.emit("max", {result, node.reshape(low, {})});
   if (high != kNoValue) result = node.emit("min", {result, node.reshape(high, {})});
   node.set(0, result);
-}
-
-void cast(Node& node) {
-  const DType dtype = dtype_of(node.required_integer("to"), "to");
-  node.set(0, node.cast(node.in(0), dtype));
-}
-
-void cast_like(Node& node) {
-  node.set(0, node.cast(node.in(0), node.dtype(node.in(1))));
 }
 
 void gelu(Node& node) {
@@ -178,8 +168,6 @@ constexpr OnnxOp kRows[] = {
     binary("Xor", "xor"),
 
     {.name = "BitShift", .since = 11, .handler = bit_shift},
-    {.name = "Cast", .since = 6, .handler = cast},
-    {.name = "CastLike", .since = 15, .handler = cast_like},
     {.name = "Clip", .since = 6, .handler = clip},
     {.name = "Dropout", .since = 7, .handler = dropout, .values_needed = 0b110},
     {.name = "Gelu", .since = 20, .handler = gelu},

@@ -180,13 +180,13 @@ std::vector<Value> Importer::branch(Value condition, const onnx::GraphProto& the
 
 void Importer::note_unknown(const onnx::NodeProto& node, const Versions& versions) {
   const bool ours = is_default_domain(node.domain());
-  const OnnxOp* row = ours ? find_onnx_op(node.op_type()) : nullptr;
+  const OnnxOp* row = find_onnx_op(node.domain(), node.op_type());
   const std::int64_t version = version_of(versions, node.domain());
   const std::string op = ours ? node.op_type() : node.domain() + "." + node.op_type();
   const std::string name =
       node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
   if (row == nullptr && find_function(node) == nullptr) {
-    const std::string_view reason = ours ? reason_for_absence(node.op_type()) : std::string_view();
+    const std::string_view reason = reason_for_absence(node.domain(), node.op_type());
     problems_.add_unknown(op, name, std::string(reason));
   } else if (row != nullptr && row->since > version) {
     problems_.add_unknown(

@@ -191,7 +191,7 @@ void Importer::import_node(const onnx::NodeProto& proto, Scope& scope) {
     inputs.pop_back();
   const bool poisoned = std::find(inputs.begin(), inputs.end(), kPoison) != inputs.end();
   const Function* function = find_function(proto);
-  const OnnxOp* row = is_default_domain(proto.domain()) ? find_onnx_op(proto.op_type()) : nullptr;
+  const OnnxOp* row = find_onnx_op(proto.domain(), proto.op_type());
   const std::int64_t version = version_of(*scope.versions, proto.domain());
   if (row != nullptr && function == nullptr && version == 0) {
     throw Error(ErrorCode::invalid_file, "the model doesn't say which opset of ai.onnx it uses");

@@ -139,9 +139,9 @@ class Importer {
   Problems problems_;
 };
 
-/// Versions by domain; throws unsupported for opsets of the default domain after 21.
+/// Versions by domain; throws unsupported for opsets of the default domain after 27.
 Versions read_versions(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto>& sets);
-/// 0 if the domain isn't imported.
+/// 0 if the default domain isn't imported; another domain that isn't has version 1.
 std::int64_t version_of(const Versions& versions, std::string_view domain);
 /// True for "" and "ai.onnx".
 bool is_default_domain(std::string_view domain);

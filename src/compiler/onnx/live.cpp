@@ -66,7 +66,7 @@ class NeededValues {
       }
     }
     const bool all = gives_one_of(node, needed) && !gives_shape_alone(node);
-    const OnnxOp* row = find_onnx_op(node.op_type());
+    const OnnxOp* row = find_onnx_op(node.domain(), node.op_type());
     const unsigned operands = row == nullptr ? 0 : row->values_needed;
     for (int k = 0; k < node.input_size(); ++k) {
       const bool operand = k < 32 && ((operands >> k) & 1U) != 0;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compiler/onnx/fused.hpp"
 #include "compiler/onnx/node.hpp"
 
 /// Products of matrices.
@@ -14,8 +15,20 @@ Value scaled(Node& node, Value x, double factor) {
   return node.emit("mul", {x, node.scalar(node.dtype(x), factor)});
 }
 
-// alpha * A' * B' + beta * C
 void gemm(Node& node) {
+  node.set(0, gemm_of(node));
+}
+
+void einsum(Node& node) {
+  std::string equation = node.text("equation", "");
+  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
+  if (equation.empty()) node.invalid("it lacks an equation");
+  node.set(0, node.emit("einsum", node.inputs(), {{"equation", equation}}));
+}
+
+}  // namespace
+
+Value gemm_of(Node& node) {
   const Value a = node.in(0);
   const Value b = node.in(1);
   if (node.rank(a) != 2 || node.rank(b) != 2) {
@@ -35,15 +48,10 @@ void gemm(Node& node) {
     }
     result = node.emit("add", {result, scaled(node, node.in(2), beta)});
   }
-  node.set(0, result);
+  return result;
 }
 
-void einsum(Node& node) {
-  std::string equation = node.text("equation", "");
-  equation.erase(std::remove(equation.begin(), equation.end(), ' '), equation.end());
-  if (equation.empty()) node.invalid("it lacks an equation");
-  node.set(0, node.emit("einsum", node.inputs(), {{"equation", equation}}));
-}
+namespace {
 
 constexpr OnnxOp kRows[] = {
     {.name = "Einsum", .since = 12, .handler = einsum},

@@ -57,6 +57,11 @@ bool Node::is_constant(Value value) const {
   return importer_.graph().is_constant(value);
 }
 
+const ConstantData& Node::data(Value value) const {
+  TILEMESH_CHECK(is_constant(value), "a value that isn't constant has no data");
+  return *importer_.graph()[value].constant;
+}
+
 const ConstantData& Node::known(int i, std::string_view what) const {
   const Value value = in(i);
   if (!is_constant(value)) throw NeedsValue{value, std::string(what)};

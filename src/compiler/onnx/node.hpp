@@ -54,6 +54,8 @@ class Node {
   DType dtype(Value value) const;
   int rank(Value value) const { return shape(value).rank(); }
   bool is_constant(Value value) const;
+  /// Of a value that is constant.
+  const ConstantData& data(Value value) const;
 
   // Values known at compile time; `what` names the operand's role for the message.
   const ConstantData& known(int i, std::string_view what) const;

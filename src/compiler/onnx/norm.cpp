@@ -1,8 +1,10 @@
+#include "compiler/onnx/norm.hpp"
+
 #include <numeric>
 
 #include <fmt/format.h>
 
-#include "compiler/onnx/node.hpp"
+#include "compiler/onnx/tensor.hpp"
 
 /// Normalisations and softmax.
 namespace tilemesh::onnx_importer {
@@ -69,17 +71,24 @@ void instance_normalization(Node& node) {
                         {{"epsilon", node.number("epsilon", 1e-5)}}));
 }
 
+// In models below opset 17 too: exporters wrote the operator before it was ONNX's own.
 void layer_normalization(Node& node) {
   const Value x = node.in(0);
-  const Shape shape = node.shape(x);
-  const std::int64_t axis = node.axis(-1, shape.rank());
-  const Shape inner(std::span<const std::int64_t>(shape.begin() + axis, shape.end()));
-  std::vector<Value> operands = {x, node.expand(node.in(1), inner)};
-  if (node.has(2)) operands.push_back(node.expand(node.in(2), inner));
   const int outputs = node.wants(2) ? 3 : node.wants(1) ? 2 : 1;
-  node.set_all(node.emit_many("layer_normalization", operands,
-                              {{"axis", axis}, {"epsilon", node.number("epsilon", 1e-5)}},
-                              outputs));
+  node.set_all(layer_normal(node, x, node.in(1), node.in_or_none(2), node.axis(-1, node.rank(x)),
+                            node.number("epsilon", 1e-5), outputs));
+}
+
+// onnxruntime's operator, which exporters write into ONNX's domain: RMSNormalization, rounded once.
+void simplified_layer_normalization(Node& node) {
+  const Value x = node.in(0);
+  const Value scale = node.in(1);
+  const DType dtype = dtype_of(node.integer("stash_type", 1), "stash_type");
+  const RmsNorm norm = rms_normal(node, node.cast(x, dtype), node.axis(-1, node.rank(x)),
+                                  node.number("epsilon", 1e-5), dtype);
+  const Value result = node.emit("mul", {norm.normal, node.cast(scale, dtype)});
+  node.set(0, node.cast(result, node.dtype(scale)));
+  node.set(1, norm.inverse);
 }
 
 // A group is an instance of one channel, scaled and moved afterwards.
@@ -152,16 +161,42 @@ void mean_variance_normalization(Node& node) {
   node.set(0, node.emit("div", {centred, deviation}));
 }
 
+}  // namespace
+
+RmsNorm rms_normal(Node& node, Value x, std::int64_t axis, double epsilon, DType dtype) {
+  const Value wide = node.cast(x, dtype);
+  Integers axes;
+  for (std::int64_t d = axis; d < node.rank(x); ++d)
+    axes.push_back(d);
+  const Value mean = mean_over(node, node.emit("mul", {wide, wide}), axes, true);
+  const Value rms = node.emit("sqrt", {node.emit("add", {mean, node.scalar(dtype, epsilon)})});
+  return {.normal = node.cast(node.emit("div", {wide, rms}), node.dtype(x)),
+          .inverse = node.emit("reciprocal", {rms})};
+}
+
+std::vector<Value> layer_normal(Node& node, Value x, Value scale, Value bias, std::int64_t axis,
+                                double epsilon, int output_count) {
+  const Shape shape = node.shape(x);
+  const Shape inner(std::span<const std::int64_t>(shape.begin() + axis, shape.end()));
+  std::vector<Value> operands = {x, node.expand(scale, inner)};
+  if (bias != kNoValue) operands.push_back(node.expand(bias, inner));
+  return node.emit_many("layer_normalization", operands, {{"axis", axis}, {"epsilon", epsilon}},
+                        output_count);
+}
+
+namespace {
+
 constexpr OnnxOp kRows[] = {
     {.name = "BatchNormalization", .since = 7, .handler = batch_normalization},
     {.name = "GroupNormalization", .since = 18, .handler = group_normalization},
     {.name = "Hardmax", .handler = softmax, .op = "hardmax"},
     {.name = "InstanceNormalization", .since = 6, .handler = instance_normalization},
     {.name = "LRN", .handler = lrn},
-    {.name = "LayerNormalization", .since = 17, .handler = layer_normalization},
+    {.name = "LayerNormalization", .handler = layer_normalization},
     {.name = "LogSoftmax", .handler = softmax, .op = "log_softmax"},
     {.name = "LpNormalization", .handler = lp_normalization},
     {.name = "MeanVarianceNormalization", .since = 9, .handler = mean_variance_normalization},
+    {.name = "SimplifiedLayerNormalization", .handler = simplified_layer_normalization},
     {.name = "Softmax", .handler = softmax, .op = "softmax"},
 };
 

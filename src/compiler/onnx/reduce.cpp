@@ -31,10 +31,10 @@ void arg_extreme(Node& node) {
                          {"select_last_index", node.integer("select_last_index", 0)}}));
 }
 
-void cum_sum(Node& node) {
+void cumulate(Node& node) {
   const Value x = node.in(0);
   const std::int64_t axis = node.normal_axis(node.known_integer(1, "axis"), node.rank(x));
-  node.set(0, node.emit("cum_sum", {x},
+  node.set(0, node.emit(node.row().op, {x},
                         {{"axis", axis},
                          {"exclusive", node.integer("exclusive", 0)},
                          {"reverse", node.integer("reverse", 0)}}));
@@ -74,7 +74,8 @@ constexpr OnnxOp kRows[] = {
     reduction("ReduceSumSquare", "reduce_sum_square"),
     {.name = "ArgMax", .handler = arg_extreme, .op = "arg_max"},
     {.name = "ArgMin", .handler = arg_extreme, .op = "arg_min"},
-    {.name = "CumSum", .since = 11, .handler = cum_sum, .values_needed = 0b10},
+    {.name = "CumProd", .since = 26, .handler = cumulate, .op = "cum_prod", .values_needed = 0b10},
+    {.name = "CumSum", .since = 11, .handler = cumulate, .op = "cum_sum", .values_needed = 0b10},
     {.name = "TopK", .handler = top_k, .values_needed = 0b10},
 };
 

@@ -1,24 +1,28 @@
 #include "compiler/onnx/table.hpp"
 
-#include <unordered_map>
+#include <map>
 #include <utility>
 
+#include "compiler/onnx/importer.hpp"
 #include "compiler/onnx/node.hpp"
 
 namespace tilemesh::onnx_importer {
 namespace {
 
-using Table = std::unordered_map<std::string_view, const OnnxOp*>;
+using Key = std::pair<std::string_view, std::string_view>;  // domain, name
+using Table = std::map<Key, const OnnxOp*>;
 
 Table make_table() {
   Table table;
   for (const std::span<const OnnxOp> rows :
-       {elementwise_rows(), generator_rows(), shape_rows(), slice_rows(), resize_rows(),
-        conv_rows(), matmul_rows(), norm_rows(), reduce_rows(), index_rows(), loss_rows(),
-        quantize_rows(), recurrent_rows(), control_rows(), bounded_rows(), sampling_rows(),
-        spectrum_rows()}) {
+       {elementwise_rows(), generator_rows(), shape_rows(),       slice_rows(),
+        resize_rows(),      conv_rows(),      matmul_rows(),      norm_rows(),
+        reduce_rows(),      index_rows(),     loss_rows(),        quantize_rows(),
+        recurrent_rows(),   control_rows(),   bounded_rows(),     sampling_rows(),
+        spectrum_rows(),    bit_rows(),       transformer_rows(), recurrence_rows()}) {
     for (const OnnxOp& row : rows) {
-      TILEMESH_CHECK(table.emplace(row.name, &row).second, "an ONNX op has two rows");
+      TILEMESH_CHECK(table.emplace(Key(row.domain, row.name), &row).second,
+                     "an ONNX op has two rows");
     }
   }
   return table;
@@ -56,15 +60,26 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
     {"ImageDecoder", "programs read no files: decode the image before, and give its elements"},
 };
 
+// Domains of which nothing is there.
+constexpr std::pair<std::string_view, std::string_view> kDomainReasons[] = {
+    {"ai.onnx.ml", "trees and other classical models aren't tensor programs"},
+    {"ai.onnx.training", "programs don't train"},
+    {"ai.onnx.preview.training", "programs don't train"},
+};
+
 }  // namespace
 
-const OnnxOp* find_onnx_op(std::string_view name) {
+const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
   static const Table table = make_table();
-  const auto found = table.find(name);
+  const auto found = table.find(Key(is_default_domain(domain) ? std::string_view() : domain, name));
   return found == table.end() ? nullptr : found->second;
 }
 
-std::string_view reason_for_absence(std::string_view name) {
+std::string_view reason_for_absence(std::string_view domain, std::string_view name) {
+  for (const auto& [of, reason] : kDomainReasons) {
+    if (of == domain) return reason;
+  }
+  if (!is_default_domain(domain)) return {};
   for (const auto& [op, reason] : kReasons) {
     if (op == name) return reason;
   }

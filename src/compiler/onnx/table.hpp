@@ -23,12 +23,15 @@ struct OnnxOp {
   std::string_view op = {};               ///< our op, for handlers that serve many rows
   unsigned values_needed = 0;             ///< bit i: the value of input i shapes the program
   std::array<NumberRow, 2> numbers = {};  ///< attributes taken over by `direct`
+  std::string_view domain = {};           ///< empty: ai.onnx
 };
 
-/// Null if there is none of that name.
-const OnnxOp* find_onnx_op(std::string_view name);
+inline constexpr std::string_view kMicrosoft = "com.microsoft";
+
+/// Null if there is none of that name in the domain ("" and "ai.onnx" are the same).
+const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name);
 /// Why an op isn't there, for those that one might expect; empty for others.
-std::string_view reason_for_absence(std::string_view name);
+std::string_view reason_for_absence(std::string_view domain, std::string_view name);
 
 // The rows, one array per theme.
 std::span<const OnnxOp> elementwise_rows();
@@ -48,6 +51,9 @@ std::span<const OnnxOp> control_rows();
 std::span<const OnnxOp> bounded_rows();
 std::span<const OnnxOp> sampling_rows();
 std::span<const OnnxOp> spectrum_rows();
+std::span<const OnnxOp> bit_rows();
+std::span<const OnnxOp> transformer_rows();
+std::span<const OnnxOp> recurrence_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);
