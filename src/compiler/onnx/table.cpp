@@ -14,12 +14,30 @@ using Table = std::map<Key, const OnnxOp*>;
 
 Table make_table() {
   Table table;
-  for (const std::span<const OnnxOp> rows :
-       {elementwise_rows(), generator_rows(), shape_rows(),       slice_rows(),
-        resize_rows(),      conv_rows(),      matmul_rows(),      norm_rows(),
-        reduce_rows(),      index_rows(),     loss_rows(),        quantize_rows(),
-        recurrent_rows(),   control_rows(),   bounded_rows(),     sampling_rows(),
-        spectrum_rows(),    bit_rows(),       transformer_rows(), recurrence_rows()}) {
+  for (const std::span<const OnnxOp> rows : {elementwise_rows(),
+                                             generator_rows(),
+                                             shape_rows(),
+                                             slice_rows(),
+                                             resize_rows(),
+                                             conv_rows(),
+                                             matmul_rows(),
+                                             norm_rows(),
+                                             reduce_rows(),
+                                             index_rows(),
+                                             loss_rows(),
+                                             quantize_rows(),
+                                             recurrent_rows(),
+                                             control_rows(),
+                                             bounded_rows(),
+                                             sampling_rows(),
+                                             spectrum_rows(),
+                                             bit_rows(),
+                                             transformer_rows(),
+                                             recurrence_rows(),
+                                             microsoft_fused_rows(),
+                                             microsoft_norm_rows(),
+                                             microsoft_attention_rows(),
+                                             group_query_attention_rows()}) {
     for (const OnnxOp& row : rows) {
       TILEMESH_CHECK(table.emplace(Key(row.domain, row.name), &row).second,
                      "an ONNX op has two rows");

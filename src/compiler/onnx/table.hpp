@@ -54,6 +54,10 @@ std::span<const OnnxOp> spectrum_rows();
 std::span<const OnnxOp> bit_rows();
 std::span<const OnnxOp> transformer_rows();
 std::span<const OnnxOp> recurrence_rows();
+std::span<const OnnxOp> microsoft_fused_rows();
+std::span<const OnnxOp> microsoft_norm_rows();
+std::span<const OnnxOp> microsoft_attention_rows();
+std::span<const OnnxOp> group_query_attention_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);
