@@ -107,6 +107,12 @@ TEST(KernelList, AResizeMakesNoTableLargerThanImagesAre) {
 }
 
 TEST(KernelList, APadDoesntCountEachRepetition) {
+  const OpCall edge = call_of(
+      "pad", {{64}}, {{"mode", std::string("edge")}, {"pads", Ints{1, std::int64_t{1} << 39}}});
+  EXPECT_EQ(kernel_of(edge), "highway:pad");
+  const OpCall long_mirror = call_of("pad", {{std::int64_t{1} << 39}},
+                                     {{"mode", std::string("reflect")}, {"pads", Ints{1, 1}}});
+  EXPECT_EQ(kernel_of(long_mirror), "highway:pad");
   const OpCall call = call_of("pad", {{1, 2}},
                               {{"mode", std::string("reflect")}, {"pads", Ints{0, 0, 0, 1 << 30}}});
   EXPECT_EQ(kernel_of(call), "reference");

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <limits>
 #include <string>
 
 #include "tilemesh/ops/derived.hpp"
@@ -116,33 +116,25 @@ struct Segment {
 
 constexpr std::size_t kMostRegions = 256;
 
-/// What lies before the input, the input, and what lies after it; however long they are.
-std::vector<Segment> edge_segments(std::int64_t in, std::int64_t out, std::int64_t begin) {
-  const std::int64_t first = std::clamp<std::int64_t>(begin, 0, out);
-  const std::int64_t last = std::clamp<std::int64_t>(begin + in, first, out);
-  std::vector<Segment> segments = {
-      {0, 0, 0, first}, {first, first - begin, 1, last - first}, {last, in - 1, 0, out - last}};
-  std::erase_if(segments, [](const Segment& segment) { return segment.size == 0; });
-  return segments;
+/// From index `i` of the padded dim on (it may be negative) as far as the input is read evenly.
+Segment segment_at(std::string_view mode, std::int64_t i, std::int64_t size) {
+  constexpr std::int64_t kOn = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t from = ops::padded_from(mode, i, size);
+  const bool is_inside = i >= 0 && i < size;
+  if (is_inside || mode == "wrap") return {.from = from, .step = 1, .size = size - from};
+  if (mode == "edge") return {.from = from, .step = 0, .size = i < 0 ? -i : kOn};
+  if (size == 1) return {.from = 0, .step = 0, .size = kOn};
+  const bool descends = from != 0 && ops::padded_from(mode, i + 1, size) < from;
+  return {.from = from, .step = descends ? -1 : 1, .size = descends ? from : size - from};
 }
 
 std::vector<Segment> segments_of(std::string_view mode, std::int64_t in, std::int64_t out,
                                  std::int64_t begin) {
-  if (mode == "edge" || in == 1) return edge_segments(in, out, begin);
   std::vector<Segment> segments;
-  for (std::int64_t i = 0; i < out; ++i) {
-    const std::int64_t from = ops::padded_from(mode, i - begin, in);
-    if (!segments.empty()) {
-      Segment& last = segments.back();
-      if (last.size == 1) last.step = from - last.from;
-      const bool even = std::abs(last.step) <= 1 && from == last.from + last.size * last.step;
-      if (even) {
-        ++last.size;
-        continue;
-      }
-      if (last.size == 1) last.step = 1;
-    }
-    segments.push_back({i, from, 1, 1});
+  for (std::int64_t i = 0; i < out; i += segments.back().size) {
+    segments.push_back(segment_at(mode, i - begin, in));
+    segments.back().to = i;
+    segments.back().size = std::min(segments.back().size, out - i);
     if (segments.size() > kMostRegions) throw RegionCopy::Unsplittable{"too many repetitions"};
   }
   return segments;
