@@ -65,6 +65,10 @@ std::string operands_text(const Program& program, const ProgramOp& op) {
   if (op.kind == ProgramOp::Kind::fail) {
     return op.message;
   }
+  if (op.kind == ProgramOp::Kind::repeat) {
+    return fmt::format("from op {}, {}at most {} times", op.target,
+                       op.inputs[2] == ProgramOp::kAbsent ? "" : "while it holds, ", op.limit);
+  }
   if (op.kind != ProgramOp::Kind::call) {
     return fmt::format("to op {}", op.target);
   }
@@ -85,6 +89,7 @@ std::string op_text(const ProgramOp& op) {
   switch (op.kind) {
     case ProgramOp::Kind::jump: return "jump";
     case ProgramOp::Kind::jump_if_false: return "jump if false";
+    case ProgramOp::Kind::repeat: return "repeat";
     case ProgramOp::Kind::fail: return "fail";
     case ProgramOp::Kind::call: break;
   }

@@ -128,6 +128,9 @@ std::string reader_text(const Program& program, std::uint32_t value, std::size_t
   if (op.kind == ProgramOp::Kind::jump_if_false) {
     return fmt::format("Op {} decides by it whether to go on at op {}.", i, op.target);
   }
+  if (op.kind == ProgramOp::Kind::repeat) {
+    return fmt::format("Op {} decides by it whether to go back to op {}.", i, op.target);
+  }
   if (is_reshard(op)) {
     const Collective one = collective_of(program, i);
     return fmt::format("Op {}, {}, brings it to {}: {} bytes received by a device, since {}.", i,

@@ -4,6 +4,7 @@
 
 #include "tilemesh/base/math.hpp"
 
+#include "compiler/loops.hpp"
 #include "compiler/views.hpp"
 
 namespace tilemesh {
@@ -36,10 +37,14 @@ class Flattener {
   std::uint32_t& index(GraphValueId id) { return index_[static_cast<std::size_t>(id)]; }
 
   std::uint32_t add_value(GraphValueId id, Space space = Space::dram) {
+    index(id) = add_value_like(id, space);
+    return index(id);
+  }
+
+  std::uint32_t add_value_like(GraphValueId id, Space space = Space::dram) {
     const auto value = narrow<std::uint32_t>(program().values.size());
     program().values.push_back({graph_[id].name, placed_.spec(id, space), {}, graph_[id].reason});
     flat_.view_of.push_back(FlatProgram::kOwn);
-    index(id) = value;
     return value;
   }
 
@@ -72,6 +77,7 @@ class Flattener {
       switch (node.kind) {
         case GraphNode::Kind::call: add_call(node); break;
         case GraphNode::Kind::branch: add_branch(node); break;
+        case GraphNode::Kind::loop: add_loop(node); break;
         case GraphNode::Kind::fail: add_fail(node); break;
       }
     }
@@ -128,12 +134,12 @@ class Flattener {
         add_jump(ProgramOp::Kind::jump_if_false, {use(node.inputs[0])}, node.name);
     for (const GraphValueId id : node.outputs)
       make(id);
-    add_side(*node.then_block, node);
-    const bool has_else = !node.else_block->nodes.empty() || !node.else_block->results.empty();
+    add_side(*node.blocks[0], node);
+    const bool has_else = !node.blocks[1]->nodes.empty() || !node.blocks[1]->results.empty();
     const std::size_t to_end = has_else ? add_jump(ProgramOp::Kind::jump, {}, node.name) : to_else;
     land(to_else);
     if (!has_else) return;
-    add_side(*node.else_block, node);
+    add_side(*node.blocks[1], node);
     land(to_end);
   }
 
@@ -154,14 +160,73 @@ class Flattener {
     }
     add_block(block);
     for (std::size_t i = 0; i < block.results.size(); ++i) {
-      if (direct[i]) continue;
-      ProgramOp op;
-      op.op = "identity";
-      op.name = branch.name;
-      op.inputs = {use(block.results[i])};
-      op.outputs = {index(branch.outputs[i])};
-      program().ops.push_back(std::move(op));
+      if (!direct[i]) add_copy(use(block.results[i]), index(branch.outputs[i]), branch.name);
     }
+  }
+
+  void add_copy(std::uint32_t from, std::uint32_t to, const std::string& name) {
+    ProgramOp op;
+    op.op = "identity";
+    op.name = name;
+    op.inputs = {from};
+    op.outputs = {to};
+    program().ops.push_back(std::move(op));
+  }
+
+  // What is carried has one place for all iterations, which is the output's as well. The counter is
+  // the first to be written, so that the loop can be found by it.
+  void add_loop(const GraphNode& node) {
+    constexpr std::size_t kCarried = 2;
+    const GraphBlock& body = *node.blocks[0];
+    for (std::size_t i = 0; i < body.parameters.size(); ++i) {
+      const GraphValueId output = node.outputs[i];
+      index(body.parameters[i]) =
+          output == kNoValue ? add_value_like(body.parameters[i]) : make(output);
+      add_copy(use(node.inputs[kCarried + i]), index(body.parameters[i]), node.name);
+    }
+    const std::size_t past =
+        add_jump(ProgramOp::Kind::jump_if_false, {use(node.inputs[0])}, node.name);
+    const std::size_t head = program().ops.size();
+    const std::vector<bool> in_place = results_in_place(placed_, body);
+    for (std::size_t i = 1; i < in_place.size(); ++i) {
+      if (in_place[i]) index(body.results[i]) = index(body.parameters[i]);
+    }
+    add_block(body);
+    carry_over(body, in_place, node.name);
+    const bool always = is_true(body.results[0]);
+    ProgramOp repeat;
+    repeat.kind = ProgramOp::Kind::repeat;
+    repeat.name = node.name;
+    repeat.inputs = {index(body.parameters[0]), use(node.inputs[1]),
+                     always ? ProgramOp::kAbsent : use(body.results[0])};
+    repeat.target = narrow<std::uint32_t>(head);
+    repeat.limit = node.limit;
+    program().ops.push_back(std::move(repeat));
+    land(past);
+  }
+
+  bool is_true(GraphValueId id) const {
+    return graph_.is_constant(id) && graph_[id].constant->bytes->front() != std::byte{0};
+  }
+
+  // What wasn't made where it is carried is copied there; by way of another place if it is carried
+  // too, since two values may change places.
+  void carry_over(const GraphBlock& body, const std::vector<bool>& in_place,
+                  const std::string& name) {
+    const std::vector<bool> carried = shows_parameter(placed_, body);
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> copies;
+    for (std::size_t i = 1; i < body.results.size(); ++i) {
+      if (in_place[i] || body.results[i] == body.parameters[i]) continue;
+      std::uint32_t from = use(body.results[i]);
+      if (carried[i]) {
+        const std::uint32_t aside = add_value_like(body.parameters[i]);
+        add_copy(from, aside, name);
+        from = aside;
+      }
+      copies.emplace_back(from, index(body.parameters[i]));
+    }
+    for (const auto& [from, to] : copies)
+      add_copy(from, to, name);
   }
 
   const PlacedGraph& placed_;

@@ -68,7 +68,7 @@ bool ends_in_fail(const GraphBlock& block) {
 
 // Types of a branch's outputs: those of its blocks' results, which must agree.
 std::vector<OperandType> branch_types(const Graph& graph, const GraphNode& node) {
-  TILEMESH_CHECK(node.inputs.size() == 1 && node.then_block && node.else_block,
+  TILEMESH_CHECK(node.inputs.size() == 1 && node.blocks.size() == 2,
                  "a branch has one condition and two blocks");
   const OperandType& condition = graph[node.inputs[0]].type;
   if (condition.dtype != DType::boolean || condition.shape.element_count() != 1) {
@@ -76,8 +76,8 @@ std::vector<OperandType> branch_types(const Graph& graph, const GraphNode& node)
                 fmt::format("branch \"{}\" wants one bool as its condition, got {}{}", node.name,
                             to_string(condition.dtype), condition.shape.to_string()));
   }
-  const GraphBlock& first = ends_in_fail(*node.then_block) ? *node.else_block : *node.then_block;
-  const GraphBlock& second = *node.else_block;
+  const GraphBlock& first = *node.blocks[ends_in_fail(*node.blocks[0]) ? 1 : 0];
+  const GraphBlock& second = *node.blocks[1];
   if (!ends_in_fail(second) && second.results.size() != first.results.size()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("the sides of branch \"{}\" give {} and {} results", node.name,
@@ -101,12 +101,54 @@ std::vector<OperandType> branch_types(const Graph& graph, const GraphNode& node)
   return types;
 }
 
+// Types of a loop's outputs: those of what it carries, which no iteration may change.
+std::vector<OperandType> loop_types(const Graph& graph, const GraphNode& node) {
+  constexpr std::size_t kCarried = 2;
+  TILEMESH_CHECK(node.blocks.size() == 1 && node.inputs.size() > kCarried,
+                 "a loop has one block, and carries its iteration's number");
+  const GraphBlock& body = *node.blocks[0];
+  const std::size_t count = node.inputs.size() - kCarried;
+  TILEMESH_CHECK(body.parameters.size() == count && body.results.size() == count,
+                 "a loop's body takes and gives another number of values than it carries");
+  const auto text = [](const OperandType& type) {
+    return fmt::format("{}{}", to_string(type.dtype), type.shape.to_string());
+  };
+  const auto require_one = [&](GraphValueId id, DType dtype, std::string_view what) {
+    const OperandType& type = graph[id].type;
+    if (type.dtype == dtype && type.shape.element_count() == 1) return;
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("loop \"{}\" wants one {} as its {}, got {}", node.name,
+                            to_string(dtype), what, text(type)));
+  };
+  require_one(node.inputs[0], DType::boolean, "condition");
+  require_one(body.results[0], DType::boolean, "condition");
+  if (node.inputs[1] != kNoValue) require_one(node.inputs[1], DType::i64, "trip count");
+  require_one(node.inputs[kCarried], DType::i64, "iteration's number");
+  std::vector<OperandType> types;
+  for (std::size_t i = 0; i < count; ++i) {
+    const OperandType& first = graph[node.inputs[kCarried + i]].type;
+    const GraphValueId inside = body.parameters[i];
+    const OperandType& next = graph[i == 0 ? inside : body.results[i]].type;
+    for (const OperandType& other : {graph[inside].type, next}) {
+      if (first.dtype == other.dtype && first.shape == other.shape) continue;
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("loop \"{}\" carries \"{}\" as {} into its first iteration, and as "
+                              "{} into the next: it must keep its type, since shapes are static",
+                              node.name, graph[inside].name, text(first), text(other)));
+    }
+    types.push_back({first.dtype, first.shape, {}, true});
+  }
+  return types;
+}
+
 }  // namespace
 
 std::vector<GraphValueId> Graph::append(GraphBlock& block, GraphNode node, int output_count) {
   std::vector<OperandType> types;
   if (node.kind == GraphNode::Kind::branch) {
     types = branch_types(*this, node);
+  } else if (node.kind == GraphNode::Kind::loop) {
+    types = loop_types(*this, node);
   } else if (node.kind == GraphNode::Kind::call) {
     TILEMESH_CHECK(node.def != nullptr, "a call without an op");
     node.outputs.clear();

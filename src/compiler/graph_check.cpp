@@ -64,6 +64,7 @@ class Checker {
       if (id != kNoValue) use(id, user);
     }
     if (node.kind == GraphNode::Kind::branch) check_branch(node, user);
+    if (node.kind == GraphNode::Kind::loop) check_loop(node, user);
     if (node.kind == GraphNode::Kind::call) check_call(node, user);
     for (const GraphValueId id : node.outputs) {
       if (id != kNoValue) define(id, user);
@@ -71,9 +72,9 @@ class Checker {
   }
 
   void check_branch(const GraphNode& node, const std::string& user) {
-    TILEMESH_CHECK(node.inputs.size() == 1 && node.then_block && node.else_block,
+    TILEMESH_CHECK(node.inputs.size() == 1 && node.blocks.size() == 2,
                    where(user + " is no whole branch"));
-    for (const GraphBlock* block : {node.then_block.get(), node.else_block.get()}) {
+    for (const auto& block : node.blocks) {
       const std::vector<bool> outer = defined_;
       check_block(*block);
       defined_ = outer;  // what a block makes is its own
@@ -85,6 +86,30 @@ class Checker {
         const OperandType& wanted = graph_[node.outputs[i]].type;
         TILEMESH_CHECK(given.dtype == wanted.dtype && given.shape == wanted.shape,
                        where(user + " has a side whose result is of another type"));
+      }
+    }
+  }
+
+  void check_loop(const GraphNode& node, const std::string& user) {
+    const std::size_t count = node.outputs.size();
+    TILEMESH_CHECK(node.blocks.size() == 1 && node.inputs.size() == count + 2 &&
+                       node.blocks[0]->parameters.size() == count &&
+                       node.blocks[0]->results.size() == count && node.limit > 0,
+                   where(user + " is no whole loop"));
+    const GraphBlock& body = *node.blocks[0];
+    const std::vector<bool> outer = defined_;
+    for (const GraphValueId id : body.parameters)
+      define(id, user);
+    check_block(body);
+    defined_ = outer;
+    for (std::size_t i = 0; i < count; ++i) {
+      const OperandType& carried = graph_[body.parameters[i]].type;
+      const GraphValueId next = i == 0 ? body.parameters[0] : body.results[i];
+      for (const GraphValueId id : {node.inputs[i + 2], next, node.outputs[i]}) {
+        if (id == kNoValue) continue;
+        TILEMESH_CHECK(
+            graph_[id].type.dtype == carried.dtype && graph_[id].type.shape == carried.shape,
+            where(user + " carries a value of another type"));
       }
     }
   }

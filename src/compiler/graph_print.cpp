@@ -47,9 +47,12 @@ void print_node(const Graph& graph, const GraphNode& node, const std::string& in
     return;
   }
   const bool is_branch = node.kind == GraphNode::Kind::branch;
+  const bool is_loop = node.kind == GraphNode::Kind::loop;
   text += fmt::format("{}{} = {}({}){}", indent, values_text(graph, node.outputs),
-                      is_branch ? "if" : node.def->name, values_text(graph, node.inputs),
-                      attributes_text(node.attributes));
+                      is_branch ? "if"
+                      : is_loop ? "loop"
+                                : node.def->name,
+                      values_text(graph, node.inputs), attributes_text(node.attributes));
   if (!node.epilogue.empty()) text += fmt::format(" | {}", to_string(node.epilogue));
   const char* separator = " : ";
   for (const GraphValueId id : node.outputs) {
@@ -59,11 +62,16 @@ void print_node(const Graph& graph, const GraphNode& node, const std::string& in
   }
   if (!node.name.empty()) text += fmt::format("  // {}", node.name);
   text += "\n";
+  if (is_loop) {
+    const GraphBlock& body = *node.blocks[0];
+    text += fmt::format("{}do {}\n", indent, values_text(graph, body.parameters));
+    print_block(graph, body, indent + "  ", text);
+  }
   if (is_branch) {
     text += indent + "then\n";
-    print_block(graph, *node.then_block, indent + "  ", text);
+    print_block(graph, *node.blocks[0], indent + "  ", text);
     text += indent + "else\n";
-    print_block(graph, *node.else_block, indent + "  ", text);
+    print_block(graph, *node.blocks[1], indent + "  ", text);
   }
 }
 

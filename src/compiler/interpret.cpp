@@ -1,5 +1,7 @@
 #include "compiler/interpret.hpp"
 
+#include <cstring>
+
 #include <fmt/format.h>
 
 #include "tilemesh/base/math.hpp"
@@ -49,6 +51,7 @@ class Interpreter {
     switch (node.kind) {
       case GraphNode::Kind::call: return run_call(node);
       case GraphNode::Kind::branch: return run_branch(node);
+      case GraphNode::Kind::loop: return run_loop(node);
       case GraphNode::Kind::fail: throw Error(ErrorCode::kernel_failed, node.message);
     }
   }
@@ -65,11 +68,43 @@ class Interpreter {
   }
 
   void run_branch(const GraphNode& node) {
-    const bool taken = (*at(node.inputs[0]).bytes)[0] != std::byte{0};
-    const GraphBlock& block = taken ? *node.then_block : *node.else_block;
+    const GraphBlock& block = *node.blocks[holds(node.inputs[0]) ? 0 : 1];
     run(block);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       at(node.outputs[i]) = at(block.results[i]);
+    }
+  }
+
+  bool holds(GraphValueId condition) { return (*at(condition).bytes)[0] != std::byte{0}; }
+
+  std::int64_t number(GraphValueId id) {
+    std::int64_t value = 0;
+    std::memcpy(&value, at(id).bytes->data(), sizeof(value));
+    return value;
+  }
+
+  void run_loop(const GraphNode& node) {
+    const GraphBlock& body = *node.blocks[0];
+    std::vector<ConstantData> carried;
+    for (std::size_t i = 2; i < node.inputs.size(); ++i)
+      carried.push_back(at(node.inputs[i]));
+    bool goes_on = holds(node.inputs[0]);
+    for (std::int64_t trip = number(node.inputs[2]); goes_on;) {
+      for (std::size_t i = 0; i < carried.size(); ++i)
+        at(body.parameters[i]) = carried[i];
+      run(body);
+      ++trip;
+      carried[0] = make_constant<std::int64_t>({trip}, carried[0].shape);
+      for (std::size_t i = 1; i < carried.size(); ++i)
+        carried[i] = at(body.results[i]);
+      const bool more = node.inputs[1] == kNoValue || trip < number(node.inputs[1]);
+      goes_on = more && holds(body.results[0]);
+      if (goes_on && trip >= node.limit) {
+        throw Error(ErrorCode::kernel_failed, fmt::format("more than {} iterations", node.limit));
+      }
+    }
+    for (std::size_t i = 0; i < carried.size(); ++i) {
+      if (node.outputs[i] != kNoValue) at(node.outputs[i]) = carried[i];
     }
   }
 

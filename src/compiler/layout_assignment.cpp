@@ -54,10 +54,12 @@ class LayoutAssigner {
 
   void find_leaves(const GraphBlock& block) {
     for (const GraphNode& node : block.nodes) {
-      if (node.kind != GraphNode::Kind::branch) continue;
-      leaves_[at(node.inputs[0])] = true;
-      find_leaves(*node.then_block);
-      find_leaves(*node.else_block);
+      if (node.blocks.empty()) continue;
+      for (const GraphValueId id : node.inputs) {
+        if (id != kNoValue) leaves_[at(id)] = true;
+      }
+      for (const auto& inner : node.blocks)
+        find_leaves(*inner);
     }
     for (const GraphValueId id : block.results)
       leaves_[at(id)] = true;
@@ -72,9 +74,8 @@ class LayoutAssigner {
       for (const GraphValueId id : node.inputs) {
         if (id != kNoValue) uses[at(id)] = std::max(uses[at(id)], place);
       }
-      if (node.kind != GraphNode::Kind::branch) continue;
-      find_last_uses(*node.then_block, place, uses);
-      find_last_uses(*node.else_block, place, uses);
+      for (const auto& inner : node.blocks)
+        find_last_uses(*inner, place, uses);
     }
   }
 
@@ -90,7 +91,7 @@ class LayoutAssigner {
         i = assign_run(block, i, uses, nodes);
         continue;
       }
-      if (node.kind == GraphNode::Kind::branch) assign_branch(node, nodes);
+      assign_blocks(node, nodes);
       nodes.push_back(std::move(node));
       ++i;
     }
@@ -99,7 +100,7 @@ class LayoutAssigner {
     scopes_.pop_back();
   }
 
-  // All calls up to the next branch; gives the place behind them.
+  // All calls up to the next branch or loop; gives the place behind them.
   std::size_t assign_run(GraphBlock& block, std::size_t first, const LastUses& uses,
                          std::vector<GraphNode>& nodes) {
     std::size_t end = first;
@@ -125,9 +126,12 @@ class LayoutAssigner {
     return end;
   }
 
-  void assign_branch(GraphNode& node, std::vector<GraphNode>& nodes) {
-    node.inputs[0] = in_layout(node.inputs[0], Layout::rows(), nodes);
-    for (GraphBlock* block : {node.then_block.get(), node.else_block.get()}) {
+  // What goes into a branch or a loop and comes out of it is in rows.
+  void assign_blocks(GraphNode& node, std::vector<GraphNode>& nodes) {
+    for (GraphValueId& id : node.inputs) {
+      if (id != kNoValue) id = in_layout(id, Layout::rows(), nodes);
+    }
+    for (const auto& block : node.blocks) {
       assign_block(*block, [&](std::vector<GraphNode>& inner) {
         for (GraphValueId& id : block->results)
           id = in_layout(id, Layout::rows(), inner);

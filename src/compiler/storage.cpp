@@ -169,6 +169,16 @@ class StorageAssigner {
         if (g.first_write == kNever) g.first_write = i;
         g.last_use = i;
       }
+      if (op.kind == ProgramOp::Kind::repeat) keep_through_loop(op.target, i);
+    }
+  }
+
+  // What a loop reads and doesn't make is read again in its next iteration.
+  void keep_through_loop(std::size_t head, std::size_t repeat) {
+    for (Group& g : groups_) {
+      const bool made_before = g.first_write == kNever || g.first_write < head;
+      if (made_before && g.last_read > head) g.last_read = repeat + 1;
+      if (made_before && g.last_use >= head) g.last_use = repeat;
     }
   }
 

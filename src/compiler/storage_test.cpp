@@ -203,14 +203,13 @@ class BranchTest : public StorageTest {
     GraphNode branch;
     branch.kind = GraphNode::Kind::branch;
     branch.inputs = {flag.id};
-    branch.then_block = std::make_shared<GraphBlock>();
-    branch.else_block = std::make_shared<GraphBlock>();
+    branch.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
     GraphNode softmax;
     softmax.def = &get_op("softmax");
     softmax.attributes = {{"axis", std::int64_t{0}}};
     softmax.inputs = {before.id};
-    branch.then_block->results = graph_.append(*branch.then_block, softmax);
-    branch.else_block->results = {before.id};
+    branch.blocks[0]->results = graph_.append(*branch.blocks[0], softmax);
+    branch.blocks[1]->results = {before.id};
     GraphNode after = softmax;
     after.inputs = graph_.append(graph_.body, branch);
     graph_.outputs.push_back({"after", graph_.append(graph_.body, after)[0], -1, Space::dram, {}});

@@ -1,12 +1,14 @@
 #include "compiler/testing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "tilemesh/ops/repeat.hpp"
 #include "tilemesh/types/redistribution.hpp"
 #include "tilemesh/types/strided.hpp"
 
@@ -208,6 +210,13 @@ class Device {
       case ProgramOp::Kind::jump: return op.target;
       case ProgramOp::Kind::jump_if_false:
         return *address(op.inputs[0]) == std::byte{0} ? op.target : i + 1;
+      case ProgramOp::Kind::repeat: {
+        std::array<std::byte*, 3> operands{};
+        for (std::size_t k = 0; k < 3; ++k) {
+          if (op.inputs[k] != ProgramOp::kAbsent) operands[k] = address(op.inputs[k]);
+        }
+        return repeats(operands.data(), op.limit) ? op.target : i + 1;
+      }
       case ProgramOp::Kind::fail: throw Error(ErrorCode::kernel_failed, op.message);
     }
     return i + 1;
@@ -444,11 +453,16 @@ void add_names(const GraphBlock& block, std::string& text) {
     switch (node.kind) {
       case GraphNode::Kind::call: text += node.def->name; break;
       case GraphNode::Kind::fail: text += "fail"; break;
+      case GraphNode::Kind::loop:
+        text += "loop(";
+        add_names(*node.blocks[0], text);
+        text += ")";
+        break;
       case GraphNode::Kind::branch:
         text += "if(";
-        add_names(*node.then_block, text);
+        add_names(*node.blocks[0], text);
         text += " | ";
-        add_names(*node.else_block, text);
+        add_names(*node.blocks[1], text);
         text += ")";
         break;
     }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "compiler/testing.hpp"
 
@@ -83,7 +84,7 @@ class Grower {
 
   std::vector<GraphValueId> step(GraphBlock& block, const std::vector<GraphValueId>& live,
                                  int depth) {
-    switch (below(12)) {
+    switch (below(13)) {
       case 0:
       case 1: return unary(block, pick_float(live));
       case 2: return binary(block, live);
@@ -94,6 +95,7 @@ class Grower {
       case 7: return product(block, live);
       case 8: return reduction(block, pick_float(live));
       case 9: return integers(block, live);
+      case 11: return depth > 0 ? loop(block, live, depth) : unary(block, pick_float(live));
       case 10: return depth > 0 ? branch(block, live, depth) : unary(block, pick_float(live));
       default: return norm(block, pick_float(live));
     }
@@ -234,21 +236,69 @@ class Grower {
     node.inputs = {pick(live, [&](GraphValueId id) {
       return type(id).dtype == DType::boolean && type(id).shape.element_count() == 1;
     })};
-    node.then_block = std::make_shared<GraphBlock>();
-    node.else_block = std::make_shared<GraphBlock>();
+    node.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
     std::vector<GraphValueId> inner = live;
-    grow(*node.then_block, inner, 1 + below(4), depth - 1);
+    grow(*node.blocks[0], inner, 1 + below(4), depth - 1);
     const GraphValueId result = pick_float(inner);
     std::vector<GraphValueId> other = live;
-    grow(*node.else_block, other, 1 + below(4), depth - 1);
+    grow(*node.blocks[1], other, 1 + below(4), depth - 1);
     const GraphValueId second = pick(other, [&](GraphValueId id) {
       return type(id).dtype == DType::f32 && type(id).shape == type(result).shape;
     });
-    node.then_block->results = {result};
-    node.else_block->results = {second != kNoValue ? second : constant(type(result).shape)};
+    node.blocks[0]->results = {result};
+    node.blocks[1]->results = {second != kNoValue ? second : constant(type(result).shape)};
     return graph_.append(block, std::move(node));
   }
 
+  // What is carried may change places, stay, come from outside or be made in the body.
+  std::vector<GraphValueId> loop(GraphBlock& block, const std::vector<GraphValueId>& live,
+                                 int depth) {
+    GraphNode node;
+    node.kind = GraphNode::Kind::loop;
+    node.name = "loop_" + std::to_string(graph_.values.size());
+    node.limit = 4;
+    node.blocks = {std::make_shared<GraphBlock>()};
+    GraphBlock& body = *node.blocks[0];
+    const auto number = [&](std::int64_t value) {
+      return graph_.add_constant("n", make_constant<std::int64_t>({value}, {}));
+    };
+    const auto any_flag = [&](const std::vector<GraphValueId>& from) {
+      if (one_in(2))
+        return graph_.add_constant("true", make_constant_bytes(DType::boolean, {}, kTrue));
+      return pick(from, [&](GraphValueId id) {
+        return type(id).dtype == DType::boolean && type(id).shape.element_count() == 1;
+      });
+    };
+    node.inputs = {any_flag(live), number(1 + below(4)), number(0)};
+    const int carried = 1 + below(3);
+    const GraphValueId first = pick_float(live);
+    for (int i = 0; i < carried; ++i) {
+      const GraphValueId same = pick(live, [&](GraphValueId id) {
+        return type(id).dtype == DType::f32 && type(id).shape == type(first).shape;
+      });
+      node.inputs.push_back(one_in(2) ? same : pick_float(live));
+    }
+    std::vector<GraphValueId> inner = live;
+    for (std::size_t i = 2; i < node.inputs.size(); ++i) {
+      OperandType carried_type = type(node.inputs[i]);
+      body.parameters.push_back(graph_.add_value("p", std::move(carried_type)));
+      if (i > 2) inner.push_back(body.parameters.back());
+    }
+    grow(body, inner, 1 + below(5), depth - 1);
+    body.results = {any_flag(inner)};
+    for (std::size_t i = 1; i < body.parameters.size(); ++i) {
+      const OperandType wanted = type(body.parameters[i]);
+      const GraphValueId next = pick(inner, [&](GraphValueId id) {
+        return type(id).dtype == DType::f32 && type(id).shape == wanted.shape;
+      });
+      body.results.push_back(one_in(2) ? next : add(body, "tanh", {next})[0]);
+    }
+    std::vector<GraphValueId> outputs = graph_.append(block, std::move(node));
+    outputs.erase(outputs.begin());  // integers among the live values are indices
+    return outputs;
+  }
+
+  static constexpr std::array<std::byte, 1> kTrue = {std::byte{1}};
   std::mt19937 random_;
   Graph graph_;
 };

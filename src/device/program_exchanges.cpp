@@ -13,8 +13,10 @@ bool is_exchange(const DeviceStep& step) {
 }
 
 bool jumps_to(const DeviceStep& step, std::size_t target) {
-  return (step.kind == DeviceStep::Kind::jump || step.kind == DeviceStep::Kind::jump_if_false) &&
-         std::cmp_equal(step.target, target);
+  using Kind = DeviceStep::Kind;
+  const bool jumps =
+      step.kind == Kind::jump || step.kind == Kind::jump_if_false || step.kind == Kind::repeat;
+  return jumps && std::cmp_equal(step.target, target);
 }
 
 }  // namespace

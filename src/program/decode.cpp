@@ -209,13 +209,14 @@ Expression Reader::expression(const Vector<const schema::Step*>* items) {
 
 ProgramOp Reader::op(const schema::Op& table) {
   ProgramOp result;
-  result.kind = enumerator(table.kind(), ProgramOp::Kind::fail, "kind of op");
+  result.kind = enumerator(table.kind(), ProgramOp::Kind::repeat, "kind of op");
   result.op = text(table.op());
   result.attributes = attributes(table.attributes());
   result.epilogue = expression(table.epilogue());
   result.inputs = numbers(table.inputs());
   result.outputs = numbers(table.outputs());
   result.target = table.target();
+  result.limit = table.limit();
   result.name = text(table.name());
   result.message = text(table.message());
   result.implementation = text(table.implementation());

@@ -165,7 +165,8 @@ Offset<schema::Op> encode(FlatBufferBuilder& builder, const ProgramOp& op) {
   const auto message = text(builder, op.message);
   const auto implementation = text(builder, op.implementation);
   return schema::CreateOp(builder, static_cast<std::uint8_t>(op.kind), name_of_op, attribute_offset,
-                          epilogue, inputs, outputs, op.target, name, message, implementation);
+                          epilogue, inputs, outputs, op.target, name, message, implementation,
+                          op.limit);
 }
 
 Offset<schema::Value> encode(FlatBufferBuilder& builder, const ProgramValue& value) {

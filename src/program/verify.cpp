@@ -35,6 +35,7 @@ Program verify(Program program, std::uint64_t constants_bytes) {
     check_values(check);
     canonicalise_ops(program);
     check_ops(check);
+    check_loops(check);
     check_flow(check);
     return program;
   } catch (const Error& error) {

@@ -37,6 +37,9 @@ void check_reshard(const ProgramCheck& check, std::size_t op);
 /// That a call writes only where it may, and not over what it still reads.
 void check_overlaps(const ProgramCheck& check, const ProgramOp& op);
 
+/// That every loop ends: that loops nest, and nothing meddles with their counters. After check_ops.
+void check_loops(const ProgramCheck& check);
+
 /// That no op reads what was not written, or was overwritten, on some way to it. After check_ops.
 void check_flow(const ProgramCheck& check);
 

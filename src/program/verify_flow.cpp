@@ -1,5 +1,7 @@
 // Whether every op reads what it means to: bytes that were written on each way to it, and not since
-// overwritten. Jumps go forward only, so one pass in order sees every way.
+// overwritten. Jumps go forward, so one pass in order sees every way but those back to the head of
+// a loop: a loop is gone through again until what comes back from its end changes nothing at its
+// head.
 
 #include <map>
 #include <numeric>
@@ -19,6 +21,10 @@ namespace {
 // hostile; honest ones need a few.
 constexpr std::size_t kPiecesEach = 256;
 constexpr std::size_t kPiecesForAll = std::size_t{1} << 18;
+// Ops that are looked at again, since they are in loops.
+constexpr std::size_t kMaxRevisits = std::size_t{1} << 22;
+
+constexpr const char* kTooManyLoops = "its loops are too many, or nested too deep, to be checked";
 
 /// For each byte that was written, by whom: pieces by (buffer, begin).
 class Contents {
@@ -28,6 +34,7 @@ class Contents {
   struct Piece {
     std::int64_t end = 0;
     std::uint32_t owner = 0;
+    friend bool operator==(const Piece&, const Piece&) = default;
   };
   using Key = std::pair<std::uint64_t, std::int64_t>;
   using Pieces = std::map<Key, Piece>;
@@ -86,6 +93,7 @@ class Contents {
   }
 
   std::size_t size() const { return pieces_.size(); }
+  friend bool operator==(const Contents&, const Contents&) = default;
 
  private:
   void split(std::uint64_t buffer, std::int64_t at) {
@@ -123,17 +131,23 @@ class FlowCheck {
         find_writers(op);
       }
     }
+    for (std::size_t i = 0; i < program_.ops.size(); ++i) {
+      if (program_.ops[i].kind == ProgramOp::Kind::repeat) {
+        repeats_[program_.ops[i].target].push_back(i);
+        has_writer_[program_.ops[i].inputs[0]] = true;
+      }
+    }
   }
 
   void run() {
     enter(0, initial());
-    for (std::size_t i = 0; i < program_.ops.size(); ++i) {
-      arrive(i);
-      if (!here_) {
-        continue;  // no way leads to this op
+    for (std::size_t i = 0; i < program_.ops.size();) {
+      if (!std::exchange(goes_back_, false)) {
+        arrive(i);
+        enter_loops(i, program_.ops.size());
       }
       try {
-        step(program_.ops[i]);
+        i = here_ ? visit(i) : i + 1;  // no way may lead to this op
       } catch (const Error& error) {
         throw error.in(describe_op(program_, i));
       }
@@ -213,6 +227,46 @@ class FlowCheck {
     arriving_.erase(jumped);
   }
 
+  /// Keeps what is known at the heads of loops that begin here and end before `end`.
+  void enter_loops(std::size_t op, std::size_t end) {
+    const auto loops = repeats_.find(op);
+    if (loops == repeats_.end()) {
+      return;
+    }
+    for (const std::size_t repeat : loops->second) {
+      if (repeat < end) {
+        spend(here_ ? here_->size() : 0, kTooManyLoops);
+        heads_[repeat] = here_;
+      }
+    }
+  }
+
+  /// Looks at an op, and gives the one to look at next.
+  std::size_t visit(std::size_t i) {
+    const ProgramOp& op = program_.ops[i];
+    step(op);
+    if (op.kind != ProgramOp::Kind::repeat) {
+      return i + 1;
+    }
+    here_->write(range_of(check_, op.inputs[0]));
+    Contents& head = heads_.at(i).value();
+    Contents both = head;
+    both.join(*here_);
+    spend(both.size(), kTooManyLoops);
+    if (both == head) {
+      return i + 1;
+    }
+    revisits_ += i - op.target + 1;
+    if (revisits_ > kMaxRevisits) {
+      broken(kTooManyLoops);
+    }
+    head = both;
+    here_ = std::move(both);
+    enter_loops(op.target, i);
+    goes_back_ = true;
+    return op.target;
+  }
+
   void step(const ProgramOp& op) {
     for (const std::uint32_t input : op.inputs) {
       if (input != ProgramOp::kAbsent) {
@@ -220,6 +274,7 @@ class FlowCheck {
       }
     }
     switch (op.kind) {
+      case ProgramOp::Kind::repeat: return;
       case ProgramOp::Kind::jump_if_false: enter(op.target, *here_); return;
       case ProgramOp::Kind::jump:
         enter(op.target, *here_);
@@ -270,8 +325,12 @@ class FlowCheck {
   const Program& program_;
   std::vector<std::uint32_t> views_;
   std::vector<bool> has_writer_;
+  std::map<std::size_t, std::vector<std::size_t>> repeats_;  // by the head of their loops
+  std::map<std::size_t, std::optional<Contents>> heads_;     // by the loop's repeat
   std::map<std::size_t, Contents> arriving_;
   std::size_t pieces_left_;
+  bool goes_back_ = false;  // what arrives at the head of this loop is in `heads_` already
+  std::size_t revisits_ = 0;
   std::optional<Contents> here_;  // nothing: no way leads here
 };
 

@@ -119,18 +119,43 @@ void check_jump(const Program& program, std::size_t index) {
   }
 }
 
+bool is_one(const Program& program, std::uint32_t value, DType dtype) {
+  const ProgramValue& held = program.values[value];
+  return held.spec.dtype == dtype && held.spec.shape.element_count() == 1 &&
+         held.spec.is_replicated() && held.storage.kind != Storage::Kind::none;
+}
+
 void check_condition(const Program& program, const ProgramOp& op) {
   if (op.inputs.size() != 1 || op.inputs[0] == ProgramOp::kAbsent) {
     broken(fmt::format("it needs one condition, and has {} inputs", op.inputs.size()));
   }
-  const ProgramValue& value = program.values[op.inputs[0]];
-  const bool is_condition = value.spec.dtype == DType::boolean &&
-                            value.spec.shape.element_count() == 1 && value.spec.is_replicated() &&
-                            value.storage.kind != Storage::Kind::none;
-  if (!is_condition) {
-    broken(
-        fmt::format("its condition is {}; it must be one replicated bool", value.spec.to_string()));
+  if (!is_one(program, op.inputs[0], DType::boolean)) {
+    broken(fmt::format("its condition is {}; it must be one replicated bool",
+                       program.values[op.inputs[0]].spec.to_string()));
   }
+}
+
+void check_repeat(const ProgramCheck& check, std::size_t index) {
+  const Program& program = check.program;
+  const ProgramOp& op = program.ops[index];
+  if (op.target > index) {
+    broken(fmt::format("it goes back to op {}, which comes after it", op.target));
+  }
+  if (op.limit < 1) {
+    broken(fmt::format("its limit of {} iterations is not positive", op.limit));
+  }
+  if (op.inputs.size() != 3 || op.inputs[0] == ProgramOp::kAbsent) {
+    broken("it wants a counter, a trip count and a condition, of which the counter must be given");
+  }
+  constexpr DType kWanted[] = {DType::i64, DType::i64, DType::boolean};
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (op.inputs[i] == ProgramOp::kAbsent || is_one(program, op.inputs[i], kWanted[i])) {
+      continue;
+    }
+    broken(fmt::format("its input {} is {}; it must be one replicated {}", i,
+                       program.values[op.inputs[i]].spec.to_string(), to_string(kWanted[i])));
+  }
+  check_written(check, op.inputs[0]);
 }
 
 void check_op(const ProgramCheck& check, std::size_t index) {
@@ -145,6 +170,7 @@ void check_op(const ProgramCheck& check, std::size_t index) {
       check_jump(program, index);
       check_condition(program, op);
       return;
+    case ProgramOp::Kind::repeat: check_repeat(check, index); return;
     case ProgramOp::Kind::fail: return;
     case ProgramOp::Kind::call: break;
   }

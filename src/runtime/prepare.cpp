@@ -187,6 +187,7 @@ DeviceStep step(const ExecutableState& state, std::size_t index) {
   DeviceStep result;
   result.name = fmt::format("op {} \"{}\"", index, op.name.empty() ? op.op : op.name);
   result.target = static_cast<int>(op.target);
+  result.limit = op.limit;
   result.message = op.message;
   switch (op.kind) {
     case ProgramOp::Kind::call:
@@ -200,6 +201,7 @@ DeviceStep step(const ExecutableState& state, std::size_t index) {
       break;
     case ProgramOp::Kind::jump: result.kind = DeviceStep::Kind::jump; break;
     case ProgramOp::Kind::jump_if_false: result.kind = DeviceStep::Kind::jump_if_false; break;
+    case ProgramOp::Kind::repeat: result.kind = DeviceStep::Kind::repeat; break;
     case ProgramOp::Kind::fail: result.kind = DeviceStep::Kind::fail; break;
   }
   for (const auto& values : {op.inputs, op.outputs}) {

@@ -23,10 +23,34 @@ struct Part {
   std::vector<double> seconds;
 };
 
+bool is_same(const StepOperand& a, const StepOperand& b) {
+  return a.base == b.base && a.offset == b.offset && a.space == b.space;
+}
+
+/// For each op one past the end of the loop that it sets the counter of; 0 if it does no such
+/// thing.
+std::vector<std::size_t> ends_of_loops(std::span<const DeviceStep> steps) {
+  std::vector<std::size_t> ends(steps.size(), 0);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind != DeviceStep::Kind::repeat) continue;
+    auto first = static_cast<std::size_t>(steps[i].target);
+    while (first > 0) {
+      const DeviceStep& before = steps[--first];
+      const bool sets = before.kind == DeviceStep::Kind::call && before.call.outputs.size() == 1 &&
+                        is_same(before.operands.back(), steps[i].operands[0]);
+      if (sets) break;
+    }
+    ends[first] = std::max(ends[first], i + 1);
+  }
+  return ends;
+}
+
 /// One past the last op that has to run together with op `first`, since jumps lead over it.
-std::size_t end_of_part(std::span<const DeviceStep> steps, std::size_t first) {
+std::size_t end_of_part(std::span<const DeviceStep> steps, std::span<const std::size_t> loops,
+                        std::size_t first) {
   std::size_t end = first + 1;
   for (std::size_t i = first; i < end; ++i) {
+    end = std::max(end, loops[i]);
     const bool jumps =
         steps[i].kind == DeviceStep::Kind::jump || steps[i].kind == DeviceStep::Kind::jump_if_false;
     if (jumps) {
@@ -38,9 +62,10 @@ std::size_t end_of_part(std::span<const DeviceStep> steps, std::size_t first) {
 
 std::vector<Part> make_parts(const ExecutableState& state) {
   const std::vector<DeviceStep> steps = detail::make_steps(state);
+  const std::vector<std::size_t> loops = ends_of_loops(steps);
   std::vector<Part> parts;
   for (std::size_t first = 0; first < steps.size();) {
-    const std::size_t end = end_of_part(steps, first);
+    const std::size_t end = end_of_part(steps, loops, first);
     std::vector<DeviceStep> own(steps.begin() + static_cast<std::ptrdiff_t>(first),
                                 steps.begin() + static_cast<std::ptrdiff_t>(end));
     for (DeviceStep& step : own) {

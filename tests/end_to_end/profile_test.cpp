@@ -36,10 +36,9 @@ Graph with_a_branch() {
   GraphNode branch;
   branch.kind = GraphNode::Kind::branch;
   branch.inputs = {positive};
-  branch.then_block = std::make_shared<GraphBlock>();
-  branch.else_block = std::make_shared<GraphBlock>();
-  branch.then_block->results = {call(*branch.then_block, "relu", x)};
-  branch.else_block->results = {call(*branch.else_block, "exp", x)};
+  branch.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
+  branch.blocks[0]->results = {call(*branch.blocks[0], "relu", x)};
+  branch.blocks[1]->results = {call(*branch.blocks[1], "exp", x)};
   const GraphValueId chosen = graph.append(graph.body, std::move(branch))[0];
   graph.outputs = {{"y", call(graph.body, "softmax", chosen), -1, Space::dram, {}}};
   return graph;

@@ -45,9 +45,15 @@ struct GraphValue {
 
 struct GraphBlock;
 
-/// One op of the table, or an `if` with two blocks.
+/// One op of the table, an `if` with two blocks, or a loop with one.
+///
+/// A loop's inputs are whether to begin (one bool), the trip count (one i64; kNoValue: up to its
+/// condition) and what it carries: first the number of the first iteration (i64[]), then any
+/// values. Its block's parameters are the carried values in one iteration; its results are whether
+/// to go on (one bool) and the carried values of the next iteration but for its number. Its outputs
+/// are the carried values at the end. What is carried keeps its type.
 struct GraphNode {
-  enum class Kind : std::uint8_t { call, branch, fail };
+  enum class Kind : std::uint8_t { call, branch, loop, fail };
   Kind kind = Kind::call;
   const OpDef* def = nullptr;
   Attributes attributes;
@@ -55,14 +61,17 @@ struct GraphNode {
   std::vector<GraphValueId> inputs;  ///< kNoValue: not given. branch: the condition
   std::vector<GraphValueId> outputs;
   std::string name;
-  std::string message;                                 ///< fail; of a reshard why it is there
-  std::string implementation;                          ///< once chosen
-  std::shared_ptr<GraphBlock> then_block, else_block;  ///< branch
+  std::string message;                              ///< fail; of a reshard why it is there
+  std::string implementation;                       ///< once chosen
+  std::vector<std::shared_ptr<GraphBlock>> blocks;  ///< branch: if it holds, if not; loop: body
+  std::int64_t limit = 0;  ///< loop: to want more iterations is an error when it runs
 };
 
-/// Nodes in order of execution, and the values that a branch gives (as many as the node's outputs).
+/// Nodes in order of execution, and the values that the block gives (of a branch as many as the
+/// node's outputs).
 struct GraphBlock {
   std::vector<GraphNode> nodes;
+  std::vector<GraphValueId> parameters;  ///< of a loop
   std::vector<GraphValueId> results;
 };
 

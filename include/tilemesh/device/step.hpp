@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,14 +37,20 @@ struct DeviceStep {
     jump_if_false,  ///< to `target` if operand 0, one bool, is false
     fail,           ///< the program fails with `message`
     exchange,       ///< a collective, from operand 0 to operand 1
+    repeat,         ///< back to `target` or on: see ops/repeat.hpp
   };
   Kind kind = Kind::call;
   OpCall call;                        ///< on the device's own shard
   ExchangePart exchange;              ///< only for `exchange`
   std::vector<StepOperand> operands;  ///< inputs, then outputs
-  int target = 0;                     ///< > own index; the list's size ends the program
+  int target = 0;                     ///< of a jump > own index; the list's size ends the program;
+                                      ///< of a repeat <= own index
+  std::int64_t limit = 0;             ///< of a repeat: the most iterations
   std::string name;                   ///< for errors: "op 7 \"matmul_3\""
   std::string message;
 };
+
+/// Throws internal if a jump among `steps` leads where none may.
+void check_jumps(std::span<const DeviceStep> steps);
 
 }  // namespace tilemesh

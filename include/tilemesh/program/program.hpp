@@ -65,9 +65,14 @@ struct ProgramConstant {
   friend bool operator==(const ProgramConstant&, const ProgramConstant&) = default;
 };
 
-/// One op, or a jump; in order of execution.
+/// One op, a jump, or the end of a loop; in order of execution.
+///
+/// A `repeat` has three inputs: its counter (one i64 on all devices, which nothing else in the loop
+/// writes), the trip count (one i64) and a condition (one bool), each kAbsent if there is none. It
+/// adds one to the counter, and goes back to `target` while the counter is below the trip count and
+/// the condition holds. Loops nest, and no jump leads into or out of one.
 struct ProgramOp {
-  enum class Kind : std::uint8_t { call = 0, jump = 1, jump_if_false = 2, fail = 3 };
+  enum class Kind : std::uint8_t { call = 0, jump = 1, jump_if_false = 2, fail = 3, repeat = 4 };
   static constexpr std::uint32_t kAbsent = 0xffffffff;
 
   Kind kind = Kind::call;
@@ -76,7 +81,9 @@ struct ProgramOp {
   Expression epilogue;
   std::vector<std::uint32_t> inputs;  ///< values; kAbsent: not given. jump_if_false: the condition
   std::vector<std::uint32_t> outputs;
-  std::uint32_t target = 0;    ///< of a jump: an op after this one, or the number of ops
+  std::uint32_t target = 0;    ///< of a jump: an op after this one, or the number of ops;
+                               ///< of a repeat: the first op of its loop
+  std::int64_t limit = 0;      ///< of a repeat: to want more iterations is an error
   std::string name;            ///< in the source model
   std::string message;         ///< of `fail`; of a reshard why it is there
   std::string implementation;  ///< that the compiler planned with; informative

@@ -23,8 +23,9 @@ CpuProgram::CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemo
     : memory_(memory),
       place_(std::move(place)),
       exchanges_(steps, memory, highway::exchange_reduction) {
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    add_step(steps[i], i, steps.size(), context);
+  check_jumps(steps);
+  for (const DeviceStep& step : steps) {
+    add_step(step, context);
   }
   bound_.assign(relative_.size(), kUnbound);
   std::int64_t scratch = 0;
@@ -35,10 +36,13 @@ CpuProgram::CpuProgram(std::span<const DeviceStep> steps, const detail::HostMemo
   scratch_.resize(scratch);
 }
 
-void CpuProgram::add_step(const DeviceStep& step, std::size_t index, std::size_t count,
-                          const KernelContext& context) {
+void CpuProgram::add_step(const DeviceStep& step, const KernelContext& context) {
   using Kind = DeviceStep::Kind;
-  Step added{.kind = step.kind, .kernel = nullptr, .operands = pointers_.size(), .target = 0};
+  Step added{.kind = step.kind,
+             .kernel = nullptr,
+             .operands = pointers_.size(),
+             .target = static_cast<std::size_t>(step.target),
+             .limit = step.limit};
   for (const StepOperand& operand : step.operands) {
     add_operand(operand);
   }
@@ -51,12 +55,6 @@ void CpuProgram::add_step(const DeviceStep& step, std::size_t index, std::size_t
       throw error.in(step.name);
     }
     added.kernel = kernels_.back().get();
-  } else if (step.kind == Kind::jump || step.kind == Kind::jump_if_false) {
-    TILEMESH_CHECK(std::cmp_greater(step.target, index) && std::cmp_less_equal(step.target, count),
-                   "a step jumps backwards or out of its program");
-    TILEMESH_CHECK(step.kind == Kind::jump || !step.operands.empty(),
-                   "a conditional jump without a condition");
-    added.target = static_cast<std::size_t>(step.target);
   }
   steps_.push_back(added);
   names_.push_back(step.name);
@@ -105,6 +103,9 @@ std::optional<Event> CpuProgram::run(std::span<const DeviceAddress> bases,
                                      const std::shared_ptr<Gathering>& gathering,
                                      std::chrono::nanoseconds spin) {
   std::size_t index = exchanges_.enter(gathering);
+  if (index == 0) {
+    repeat_budget_.refill();
+  }
   try {
     bind(bases);  // changes nothing for one that goes on
   } catch (...) {
@@ -135,6 +136,10 @@ std::optional<Event> CpuProgram::run_steps(std::size_t& i, std::chrono::nanoseco
       case DeviceStep::Kind::jump: i = step.target; break;
       case DeviceStep::Kind::jump_if_false:
         i = *operands[0] == std::byte{0} ? step.target : i + 1;
+        break;
+      case DeviceStep::Kind::repeat:
+        repeat_budget_.spend();
+        i = repeats(operands, step.limit) ? step.target : i + 1;
         break;
       case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, messages_[i]);
       case DeviceStep::Kind::exchange:

@@ -12,6 +12,7 @@
 #include "tilemesh/device/host_memory.hpp"
 #include "tilemesh/device/program_exchanges.hpp"
 #include "tilemesh/ops/kernel.hpp"
+#include "tilemesh/ops/repeat.hpp"
 
 #include "backends/cpu/kernel_list.hpp"
 #include "backends/cpu/scratch.hpp"
@@ -45,6 +46,7 @@ class CpuProgram final : public DeviceProgram {
     Kernel* kernel = nullptr;
     std::size_t operands = 0;  // the first in pointers_
     std::size_t target = 0;
+    std::int64_t limit = 0;  // of a loop
   };
   /// An operand that lies `offset` bytes into a base.
   struct Relative {
@@ -52,8 +54,7 @@ class CpuProgram final : public DeviceProgram {
     std::int64_t offset = 0;
   };
 
-  void add_step(const DeviceStep& step, std::size_t index, std::size_t count,
-                const KernelContext& context);
+  void add_step(const DeviceStep& step, const KernelContext& context);
   void add_operand(const StepOperand& operand);
   void bind(std::span<const DeviceAddress> bases);
   void bind(std::size_t base, const DeviceAddress& address);
@@ -70,6 +71,7 @@ class CpuProgram final : public DeviceProgram {
   std::vector<DeviceAddress> bound_;             // by base, as of the last launch
   Scratch scratch_;
   detail::ProgramExchanges exchanges_;
+  RepeatBudget repeat_budget_;
   std::vector<std::string> names_;     // of the steps
   std::vector<std::string> messages_;  // of `fail` steps
 };

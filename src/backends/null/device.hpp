@@ -9,6 +9,7 @@
 #include "tilemesh/device/device.hpp"
 #include "tilemesh/device/host_memory.hpp"
 #include "tilemesh/device/program_exchanges.hpp"
+#include "tilemesh/ops/repeat.hpp"
 
 namespace tilemesh::null {
 
@@ -53,6 +54,7 @@ class NullProgram final : public DeviceProgram {
   std::string place_;
   detail::HostMemory memory_;
   detail::ProgramExchanges exchanges_;
+  RepeatBudget repeat_budget_;
 };
 
 }  // namespace tilemesh::null

@@ -10,13 +10,7 @@ NullProgram::NullProgram(std::span<const DeviceStep> steps, std::string place,
       place_(std::move(place)),
       memory_(memory),
       exchanges_(steps, memory) {
-  for (std::size_t i = 0; i < steps_.size(); ++i) {
-    const bool jumps = steps_[i].kind == DeviceStep::Kind::jump ||
-                       steps_[i].kind == DeviceStep::Kind::jump_if_false;
-    TILEMESH_CHECK(!jumps || (std::cmp_greater(steps_[i].target, i) &&
-                              std::cmp_less_equal(steps_[i].target, steps_.size())),
-                   "a step jumps backwards or out of its program");
-  }
+  check_jumps(steps_);
 }
 
 std::vector<std::string> NullProgram::implementations() const {
@@ -30,6 +24,9 @@ std::vector<std::string> NullProgram::implementations() const {
 std::optional<Event> NullProgram::run(std::span<const DeviceAddress> bases,
                                       const std::shared_ptr<Gathering>& gathering) {
   std::size_t index = exchanges_.enter(gathering);
+  if (index == 0) {
+    repeat_budget_.refill();
+  }
   try {
     std::optional<Event> awaited = run_steps(index, bases);
     if (!awaited) {
@@ -92,6 +89,10 @@ std::size_t NullProgram::run_step(std::size_t index, std::span<std::byte* const>
     case DeviceStep::Kind::jump: return static_cast<std::size_t>(step.target);
     case DeviceStep::Kind::jump_if_false:
       return operands[0][0] == std::byte{0} ? static_cast<std::size_t>(step.target) : index + 1;
+    case DeviceStep::Kind::repeat:
+      repeat_budget_.spend();
+      return repeats(operands.data(), step.limit) ? static_cast<std::size_t>(step.target)
+                                                  : index + 1;
     case DeviceStep::Kind::fail: throw Error(ErrorCode::kernel_failed, step.message);
     case DeviceStep::Kind::exchange: break;
   }

@@ -171,7 +171,7 @@ constexpr OnnxOp kRows[] = {
     {.name = "Clip", .since = 6, .handler = clip},
     {.name = "Dropout", .since = 7, .handler = dropout, .values_needed = 0b110},
     {.name = "Gelu", .since = 20, .handler = gelu},
-    {.name = "Identity", .handler = identity},
+    {.name = "Identity", .handler = identity, .takes_lists = true},
     {.name = "IsInf", .since = 10, .handler = is_inf},
     {.name = "Max", .since = 6, .handler = variadic, .op = "max"},
     {.name = "Mean", .since = 6, .handler = variadic, .op = "add"},

@@ -124,6 +124,11 @@ Importer::Side Importer::import_side(const onnx::GraphProto& graph, Scope& outer
   try {
     side.block->results = inline_graph(graph, outer);
     const std::vector<Value>& results = side.block->results;
+    if (std::any_of(results.begin(), results.end(), is_list)) {
+      throw Error(ErrorCode::unsupported,
+                  "a branch on a condition that only the run knows gives a sequence: fix the input "
+                  "that it hangs on with --value");
+    }
     side.poisoned = std::find(results.begin(), results.end(), kPoison) != results.end();
     for (const Value result : results)
       require_whole(result, "gives, as a branch's result,");
@@ -167,8 +172,7 @@ std::vector<Value> Importer::branch(Value condition, const onnx::GraphProto& the
   node.kind = GraphNode::Kind::branch;
   node.name = node_name_;
   node.inputs = {condition};
-  node.then_block = then_side.block;
-  node.else_block = else_side.block;
+  node.blocks = {then_side.block, else_side.block};
   std::vector<Value> sources = {condition};
   for (const Side* side : {&then_side, &else_side})
     sources.insert(sources.end(), side->block->results.begin(), side->block->results.end());
@@ -176,6 +180,72 @@ std::vector<Value> Importer::branch(Value condition, const onnx::GraphProto& the
   for (const Value output : outputs)
     sources_[static_cast<std::uint32_t>(output)] = sources;
   return outputs;
+}
+
+std::vector<Value> Importer::loop(const LoopStart& start, const LoopBody& body) {
+  GraphNode node;
+  node.kind = GraphNode::Kind::loop;
+  node.name = node_name_;
+  node.limit = start.limit;
+  node.blocks = {std::make_shared<GraphBlock>()};
+  GraphBlock& block = *node.blocks[0];
+  const Value zero = add_constant(make_constant<std::int64_t>(Shape{}, {0}));
+  node.inputs = {start.condition, start.trips, zero};
+  const auto add_parameter = [&](Value initial) {
+    node.inputs.push_back(initial);
+    block.parameters.push_back(graph_.add_value(node_name_, graph_[initial].type));
+    return block.parameters.back();
+  };
+  block.parameters.push_back(graph_.add_value(node_name_, graph_[zero].type));
+  std::vector<Value> carried;
+  for (const Value initial : start.initial) {
+    require_whole(initial, "a loop would carry it");
+    carried.push_back(add_parameter(initial));
+  }
+
+  GraphBlock* const outer = std::exchange(block_, &block);
+  try {
+    const LoopStep step = body(block.parameters[0], carried);
+    block.results = {step.condition};
+    block.results.insert(block.results.end(), step.next.begin(), step.next.end());
+    for (const LoopStep::More& more : step.more)
+      block.results.push_back(more.next(add_parameter(more.initial)));
+  } catch (...) {
+    block_ = outer;
+    throw;
+  }
+  block_ = outer;
+  if (std::find(block.results.begin(), block.results.end(), kPoison) != block.results.end()) {
+    return std::vector<Value>(block.results.size(), kPoison);
+  }
+  for (const Value result : block.results)
+    require_whole(result, "a loop would carry it");
+  std::vector<Value> sources = node.inputs;
+  sources.insert(sources.end(), block.results.begin(), block.results.end());
+  const std::vector<Value> outputs = graph_.append(*block_, std::move(node));
+  for (const Value output : outputs)
+    sources_[static_cast<std::uint32_t>(output)] = sources;
+  return outputs;
+}
+
+// Nodes that were appended meanwhile stay, and are found to be dead.
+std::optional<std::vector<Value>> Importer::attempt(
+    const std::function<std::vector<Value>()>& attempt) {
+  const Problems problems = problems_;
+  const std::string name = node_name_;
+  try {
+    std::vector<Value> results = attempt();
+    const bool poisoned = std::find(results.begin(), results.end(), kPoison) != results.end();
+    if (!poisoned) return results;
+  } catch (const NeedsValue&) {
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::unsupported && error.code() != ErrorCode::invalid_argument) {
+      throw;
+    }
+  }
+  problems_ = problems;
+  node_name_ = name;
+  return std::nullopt;
 }
 
 void Importer::note_unknown(const onnx::NodeProto& node, const Versions& versions) {

@@ -80,15 +80,34 @@ Graph Importer::run() {
   for (const auto& output : graph.output())
     wanted.emplace_back(output.name());
   import_nodes(graph.node(), wanted, scope);
-  for (const std::string_view name : wanted) {
-    const Value value = look_up(name, scope, fmt::format("output \"{}\"", name));
-    GraphOutput& output = graph_.outputs.emplace_back();
-    output.name = name;
-    output.value = value;
-  }
+  for (const std::string_view name : wanted)
+    add_output(std::string(name), look_up(name, scope, fmt::format("output \"{}\"", name)));
   add_count_outputs();
   problems_.raise();
   return pruned(graph_);
+}
+
+// The tensors of a sequence are outputs of their own.
+void Importer::add_output(const std::string& name, Value value) {
+  if (is_list(value)) {
+    const ValueList items = list(value);
+    for (std::size_t i = 0; i < items.items.size(); ++i)
+      add_output(fmt::format("{}.{}", name, i), items.items[i]);
+    return;
+  }
+  GraphOutput& output = graph_.outputs.emplace_back();
+  output.name = name;
+  output.value = value;
+}
+
+Value Importer::add_list(ValueList list) {
+  TILEMESH_CHECK(lists_.size() < kMaxLists, "a model has too many sequences");
+  lists_.push_back(std::move(list));
+  return static_cast<Value>(kFirstList + lists_.size() - 1);
+}
+
+const ValueList& Importer::list(Value value) const {
+  return lists_.at(static_cast<std::uint32_t>(value) - kFirstList);
 }
 
 void Importer::add_inputs(Scope& scope) {
@@ -218,6 +237,9 @@ std::vector<Value> Importer::call_handler(const onnx::NodeProto& proto, const On
   std::vector<Value> outputs(static_cast<std::size_t>(proto.output_size()), kPoison);
   try {
     Node node(*this, scope, proto, row, version, std::move(inputs));
+    if (!row.takes_lists && std::any_of(node.inputs().begin(), node.inputs().end(), is_list)) {
+      node.unsupported("it reads a sequence or an optional, where a tensor is wanted");
+    }
     row.handler(node);
     for (int i = 0; i < proto.output_size(); ++i) {
       if (node.wants(i) && node.outputs()[static_cast<std::size_t>(i)] == kNoValue) {
@@ -288,13 +310,21 @@ std::vector<Value> Importer::call_function(const onnx::NodeProto& proto, const F
   return outputs;
 }
 
-std::vector<Value> Importer::inline_graph(const onnx::GraphProto& graph, Scope& outer) {
+std::vector<Value> Importer::inline_graph(const onnx::GraphProto& graph, Scope& outer,
+                                          const std::vector<Value>& inputs) {
+  if (std::cmp_greater(graph.input_size(), inputs.size())) {
+    throw Error(ErrorCode::invalid_file,
+                fmt::format("subgraph \"{}\" wants {} inputs, it is given {}", graph.name(),
+                            graph.input_size(), inputs.size()));
+  }
   Scope scope;
   scope.parent = &outer;
   scope.versions = outer.versions;
   scope.attributes = outer.attributes;
   scope.depth = outer.depth;
   add_tensors(graph, scope);
+  for (int i = 0; i < graph.input_size(); ++i)
+    bind(graph.input(i).name(), inputs[static_cast<std::size_t>(i)], scope);
   std::vector<std::string_view> wanted;
   for (const auto& output : graph.output())
     wanted.emplace_back(output.name());

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,6 +16,7 @@
 
 #include "compiler/onnx/node.hpp"
 #include "compiler/onnx/problems.hpp"
+#include "compiler/onnx/value_list.hpp"
 
 namespace tilemesh::onnx_importer {
 
@@ -48,6 +51,27 @@ struct Function {
   std::vector<onnx::AttributeProto> defaults;
 };
 
+/// How a loop of the program begins, and what it carries besides its iteration's number.
+struct LoopStart {
+  Value condition = kNoValue;  ///< one bool
+  Value trips = kNoValue;      ///< one i64, or none
+  std::int64_t limit = 0;
+  std::vector<Value> initial;
+};
+/// What one iteration gives: whether to go on, and what it carries on. `more` are further carried
+/// values that only the body's results tell of: their initial value, and made from the one that is
+/// carried in.
+struct LoopStep {
+  Value condition = kNoValue;
+  std::vector<Value> next;
+  struct More {
+    Value initial = kNoValue;
+    std::function<Value(Value carried)> next;
+  };
+  std::vector<More> more;
+};
+using LoopBody = std::function<LoopStep(Value iteration, const std::vector<Value>& carried)>;
+
 /// The names that the nodes of one graph or function can see.
 struct Scope {
   Scope* parent = nullptr;
@@ -80,11 +104,20 @@ class Importer {
                           int output_count);
   Value add_constant(ConstantData data);
   ConstantData read(const onnx::TensorProto& tensor);
-  /// The nodes of a subgraph, put where we are; its results.
-  std::vector<Value> inline_graph(const onnx::GraphProto& graph, Scope& outer);
+  /// The nodes of a subgraph on `inputs`, put where we are; its results.
+  std::vector<Value> inline_graph(const onnx::GraphProto& graph, Scope& outer,
+                                  const std::vector<Value>& inputs = {});
   /// A branch on a run-time condition; its outputs, or poison.
   std::vector<Value> branch(Value condition, const onnx::GraphProto& then_graph,
                             const onnx::GraphProto& else_graph, Scope& outer, int output_count);
+  /// A loop of the program that carries `initial`; see GraphNode. `body` is called once, where the
+  /// loop's body is built. Gives the number of iterations and what is carried at the end.
+  std::vector<Value> loop(const LoopStart& start, const LoopBody& body);
+  /// Calls `attempt`, and undoes what it did to the import if that shows that it can't be.
+  std::optional<std::vector<Value>> attempt(const std::function<std::vector<Value>()>& attempt);
+  Value add_list(ValueList list);
+  const ValueList& list(Value value) const;
+  const OnnxOptions& options() const { return options_; }
 
   // Sizes that depend on the data (counted.cpp).
   void set_counted(Value value, int dim, Value count);
@@ -96,6 +129,7 @@ class Importer {
   struct Side;
 
   void add_inputs(Scope& scope);
+  void add_output(const std::string& name, Value value);
   static void add_tensors(const onnx::GraphProto& graph, Scope& scope);
   void own_tensors(Scope& scope);
   Value read_stored(const std::string& name, const StoredTensor& stored);
@@ -136,6 +170,7 @@ class Importer {
   std::int64_t made_bytes_ = 0;   ///< of the constants that were computed
   std::unordered_map<std::uint32_t, std::vector<Value>> sources_;  ///< what a value was made from
   std::unordered_map<std::uint32_t, std::vector<CountedDim>> counted_;
+  std::vector<ValueList> lists_;
   Problems problems_;
 };
 

@@ -22,11 +22,13 @@ class Renumbering {
   }
 
   void block(GraphBlock& block) {
+    for (GraphValueId& id : block.parameters)
+      id = (*this)(id);
     for (GraphNode& node : block.nodes) {
       for (GraphValueId& id : node.inputs)
         id = (*this)(id);
-      if (node.then_block) this->block(*node.then_block);
-      if (node.else_block) this->block(*node.else_block);
+      for (const auto& inner : node.blocks)
+        this->block(*inner);
       for (GraphValueId& id : node.outputs)
         id = (*this)(id);
     }

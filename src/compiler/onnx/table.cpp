@@ -37,7 +37,9 @@ Table make_table() {
                                              microsoft_fused_rows(),
                                              microsoft_norm_rows(),
                                              microsoft_attention_rows(),
-                                             group_query_attention_rows()}) {
+                                             group_query_attention_rows(),
+                                             loop_rows(),
+                                             sequence_rows()}) {
     for (const OnnxOp& row : rows) {
       TILEMESH_CHECK(table.emplace(Key(row.domain, row.name), &row).second,
                      "an ONNX op has two rows");
@@ -51,20 +53,6 @@ constexpr std::string_view kStrings =
 constexpr std::string_view kRandom =
     "programs have no random numbers: draw them before, and give them as an input";
 constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
-    {"Loop", "programs have no loops"},
-    {"Scan", "programs have no loops"},
-    {"SequenceMap", "programs have no sequences"},
-    {"SequenceEmpty", "programs have no sequences"},
-    {"SequenceInsert", "programs have no sequences"},
-    {"SequenceLength", "programs have no sequences"},
-    {"SequenceAt", "programs have no sequences"},
-    {"SequenceConstruct", "programs have no sequences"},
-    {"SequenceErase", "programs have no sequences"},
-    {"SplitToSequence", "programs have no sequences"},
-    {"ConcatFromSequence", "programs have no sequences"},
-    {"Optional", "programs have no optionals"},
-    {"OptionalHasElement", "programs have no optionals"},
-    {"OptionalGetElement", "programs have no optionals"},
     {"StringNormalizer", kStrings},
     {"StringConcat", kStrings},
     {"StringSplit", kStrings},

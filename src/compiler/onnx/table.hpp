@@ -24,6 +24,7 @@ struct OnnxOp {
   unsigned values_needed = 0;             ///< bit i: the value of input i shapes the program
   std::array<NumberRow, 2> numbers = {};  ///< attributes taken over by `direct`
   std::string_view domain = {};           ///< empty: ai.onnx
+  bool takes_lists = false;               ///< its inputs may be sequences and optionals
 };
 
 inline constexpr std::string_view kMicrosoft = "com.microsoft";
@@ -58,6 +59,8 @@ std::span<const OnnxOp> microsoft_fused_rows();
 std::span<const OnnxOp> microsoft_norm_rows();
 std::span<const OnnxOp> microsoft_attention_rows();
 std::span<const OnnxOp> group_query_attention_rows();
+std::span<const OnnxOp> loop_rows();
+std::span<const OnnxOp> sequence_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);

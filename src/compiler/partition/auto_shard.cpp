@@ -40,8 +40,8 @@ class PairSearch {
   void visit(const GraphBlock& block) {
     for (const GraphNode& node : block.nodes) {
       if (node.kind == GraphNode::Kind::branch) {
-        visit(*node.then_block);
-        visit(*node.else_block);
+        for (const auto& inner : node.blocks)
+          visit(*inner);
       }
       if (node.kind != GraphNode::Kind::call) continue;
       if (const auto columns = columns_of(node)) try_cut(*columns);

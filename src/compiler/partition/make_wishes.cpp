@@ -40,10 +40,9 @@ class WishMaker {
  private:
   void say_reshards(const GraphBlock& block) {
     for (const GraphNode& node : block.nodes) {
-      if (node.kind == GraphNode::Kind::branch) {
-        say_reshards(*node.then_block);
-        say_reshards(*node.else_block);
-      } else if (node.def != nullptr && node.def->name == "reshard") {
+      for (const auto& inner : node.blocks)
+        say_reshards(*inner);
+      if (node.def != nullptr && node.def->name == "reshard") {
         say("reshard", node.name, node.outputs[0], graph_[node.outputs[0]].placements);
       }
     }

@@ -23,6 +23,18 @@ bool is_whole(const Placements& placements) {
   return std::ranges::all_of(placements, [](const Placement& p) { return p.is_replicate(); });
 }
 
+// On one device, and within what every device does whole, there is nothing to move.
+void drop_reshards(Graph& graph, GraphBlock& block) {
+  for (GraphNode& node : block.nodes) {
+    for (const auto& inner : node.blocks)
+      drop_reshards(graph, *inner);
+    if (node.def != nullptr && node.def->name == "reshard") {
+      node.def = &get_op("identity");
+      graph[node.outputs[0]].placements.clear();
+    }
+  }
+}
+
 class Partitioner {
  public:
   Partitioner(Graph graph, const MeshShape& mesh, const ShardWishes& said)
@@ -71,9 +83,8 @@ class Partitioner {
       for (const GraphValueId id : node.inputs) {
         if (id != kNoValue) ++uses_[at(id)];
       }
-      if (node.kind != GraphNode::Kind::branch) continue;
-      count_uses(*node.then_block);
-      count_uses(*node.else_block);
+      for (const auto& inner : node.blocks)
+        count_uses(*inner);
     }
     for (const GraphValueId id : block.results)
       ++uses_[at(id)];
@@ -141,6 +152,7 @@ class Partitioner {
       switch (node.kind) {
         case GraphNode::Kind::call: place_call(node, nodes); break;
         case GraphNode::Kind::branch: place_branch(node, nodes); break;
+        case GraphNode::Kind::loop: place_loop(node, nodes); break;
         case GraphNode::Kind::fail: nodes.push_back(node); break;
       }
     }
@@ -343,8 +355,8 @@ class Partitioner {
     placed.inputs[0] = in(node.inputs[0], full({}), std::nullopt,
                           fmt::format("the condition of \"{}\" is wanted whole", node.name), nodes);
     std::vector<std::optional<Placements>> results(node.outputs.size());
-    for (auto side : {&GraphNode::then_block, &GraphNode::else_block}) {
-      const GraphBlock& block = *(node.*side);
+    for (std::shared_ptr<GraphBlock>& side : placed.blocks) {
+      const GraphBlock& block = *side;
       scopes_.emplace_back();
       auto inner = std::make_shared<GraphBlock>();
       inner->nodes = place_block(block);
@@ -356,7 +368,7 @@ class Partitioner {
                                     inner->nodes));
       }
       scopes_.pop_back();
-      placed.*side = std::move(inner);
+      side = std::move(inner);
     }
     const std::size_t maker = nodes.size();
     nodes.push_back(std::move(placed));
@@ -366,6 +378,57 @@ class Partitioner {
           fmt::format("as the sides of \"{}\" give it", node.name));
       honour_annotation(node.outputs[i], maker, nodes);
     }
+  }
+
+  // Every device runs a loop whole: all devices must go through it equally often, and what is
+  // carried must lie in every iteration as in the first.
+  void place_loop(const GraphNode& node, std::vector<GraphNode>& nodes) {
+    const std::string reason = fmt::format("every device runs loop \"{}\" whole", node.name);
+    GraphNode placed = node;
+    for (GraphValueId& id : placed.inputs) {
+      if (id != kNoValue) id = in(id, full({}), std::nullopt, reason, nodes);
+    }
+    placed.blocks = {whole_block(*node.blocks[0], reason, nodes)};
+    const std::size_t maker = nodes.size();
+    nodes.push_back(std::move(placed));
+    for (const GraphValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      set(id, full({}), reason);
+      honour_annotation(id, maker, nodes);
+    }
+  }
+
+  // A block of a loop with all of its values whole; those from outside are brought there before.
+  std::shared_ptr<GraphBlock> whole_block(const GraphBlock& block, const std::string& reason,
+                                          std::vector<GraphNode>& before) {
+    auto whole = std::make_shared<GraphBlock>(block);
+    for (const GraphValueId id : whole->parameters)
+      set_whole(id, reason);
+    for (GraphNode& node : whole->nodes) {
+      for (GraphValueId& id : node.inputs) {
+        if (id != kNoValue) id = in(id, full({}), std::nullopt, reason, before);
+      }
+      for (std::shared_ptr<GraphBlock>& inner : node.blocks)
+        inner = whole_block(*inner, reason, before);
+      for (const GraphValueId id : node.outputs) {
+        if (id != kNoValue) set_whole(id, reason);
+      }
+    }
+    for (GraphValueId& id : whole->results)
+      id = in(id, full({}), std::nullopt, reason, before);
+    drop_reshards(graph(), *whole);
+    return whole;
+  }
+
+  void set_whole(GraphValueId id, const std::string& reason) {
+    for (int axis = 0; axis < placed_.mesh.axes(); ++axis) {
+      const auto& wish = wishes_.at(id, axis);
+      if (!wish || wish->via != nullptr) continue;
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("{}: {}, and \"{}\" is made in it: shard what goes in or comes out",
+                              wishes_.explain(id, axis), reason, graph()[id].name));
+    }
+    set(id, full({}), reason);
   }
 
   // The placement of a value with whatever is partial reduced, to where it is wished.
@@ -400,19 +463,6 @@ class Partitioner {
   std::vector<Scope> scopes_;
   Scope constants_;
 };
-
-// On one device there is nothing to move.
-void drop_reshards(Graph& graph, GraphBlock& block) {
-  for (GraphNode& node : block.nodes) {
-    if (node.kind == GraphNode::Kind::branch) {
-      drop_reshards(graph, *node.then_block);
-      drop_reshards(graph, *node.else_block);
-    } else if (node.def != nullptr && node.def->name == "reshard") {
-      node.def = &get_op("identity");
-      graph[node.outputs[0]].placements.clear();
-    }
-  }
-}
 
 }  // namespace
 

@@ -257,15 +257,14 @@ TEST_F(Partition, WhatIsSaidOfABranchsResultHolds) {
   branch.kind = GraphNode::Kind::branch;
   branch.name = "pick";
   branch.inputs = {condition.id};
-  branch.then_block = std::make_shared<GraphBlock>();
-  branch.else_block = std::make_shared<GraphBlock>();
+  branch.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
   GraphNode sums;  // along the dim that is to be cut, so it has to be done whole
   sums.def = &get_op("cum_sum");
   sums.name = "sums";
   sums.inputs = {x.id};
   sums.attributes = {{"axis", std::int64_t{1}}};
-  branch.then_block->results = graph_.append(*branch.then_block, sums);
-  branch.else_block->results = {x.id};
+  branch.blocks[0]->results = graph_.append(*branch.blocks[0], sums);
+  branch.blocks[1]->results = {x.id};
   const GraphValueId picked = graph_.append(graph_.body, branch)[0];
   graph_[picked].name = "picked";
   GraphOutput& out = graph_.outputs.emplace_back();

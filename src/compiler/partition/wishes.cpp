@@ -34,7 +34,7 @@ Wishes::Wishes(const Graph& graph, const MeshShape& mesh)
 void Wishes::index_block(const GraphBlock& block) {
   for (const GraphNode& node : block.nodes) {
     if (node.kind == GraphNode::Kind::branch) {
-      for (const GraphBlock* side : {node.then_block.get(), node.else_block.get()}) {
+      for (const auto& side : node.blocks) {
         index_block(*side);
         link_results(node, *side);
       }

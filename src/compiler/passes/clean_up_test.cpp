@@ -115,8 +115,8 @@ TEST_F(CleanUp, KeepsTheSideOfAKnownBranch) {
   branch.kind = GraphNode::Kind::branch;
   auto no = std::make_shared<const std::vector<std::byte>>(1, std::byte{0});
   branch.inputs = {graph.add_constant("no", {DType::boolean, {}, no})};
-  branch.then_block = std::make_shared<GraphBlock>(then_block);
-  branch.else_block = std::make_shared<GraphBlock>(else_block);
+  branch.blocks = {std::make_shared<GraphBlock>(then_block),
+                   std::make_shared<GraphBlock>(else_block)};
   graph.outputs[0].value = graph.append(graph.body, branch)[0];
   graph.check();
   EXPECT_EQ(testing::op_names(graph), "if(relu | tanh)");
@@ -141,12 +141,11 @@ TEST_F(CleanUp, KeepsABranchThatMayFail) {
   GraphNode branch;
   branch.kind = GraphNode::Kind::branch;
   branch.inputs = {flag.id};
-  branch.then_block = std::make_shared<GraphBlock>();
-  branch.else_block = std::make_shared<GraphBlock>();
+  branch.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
   GraphNode fail;
   fail.kind = GraphNode::Kind::fail;
   fail.message = "no";
-  branch.else_block->nodes.push_back(fail);
+  branch.blocks[1]->nodes.push_back(fail);
   graph.append(graph.body, branch);
   optimise(graph, {reference_target(), {1, 1}, true, {}});
   EXPECT_EQ(testing::op_names(graph), "if( | fail)");

@@ -32,8 +32,7 @@ class Sweeper {
   static bool may_fail(const GraphBlock& block) {
     return std::ranges::any_of(block.nodes, [](const GraphNode& node) {
       return node.kind == GraphNode::Kind::fail ||
-             (node.kind == GraphNode::Kind::branch &&
-              (may_fail(*node.then_block) || may_fail(*node.else_block)));
+             std::ranges::any_of(node.blocks, [](const auto& inner) { return may_fail(*inner); });
     });
   }
 
@@ -41,8 +40,7 @@ class Sweeper {
     if (node.kind == GraphNode::Kind::fail) return true;
     if (std::ranges::any_of(node.outputs, [&](GraphValueId id) { return is_used(id); }))
       return true;
-    return node.kind == GraphNode::Kind::branch &&
-           (may_fail(*node.then_block) || may_fail(*node.else_block));
+    return std::ranges::any_of(node.blocks, [](const auto& inner) { return may_fail(*inner); });
   }
 
   // Backwards, so that whoever reads a value has been met before who makes it.
@@ -56,11 +54,9 @@ class Sweeper {
         continue;
       }
       if (node->kind == GraphNode::Kind::call) drop_optional_outputs(*node);
-      if (node->kind == GraphNode::Kind::branch) {
-        drop_unused_results(*node);
-        sweep(*node->then_block);
-        sweep(*node->else_block);
-      }
+      if (node->kind == GraphNode::Kind::branch) drop_unused_results(*node);
+      for (const auto& inner : node->blocks)
+        sweep(*inner);
       for (const GraphValueId id : node->inputs)
         use(id);
       kept.push_back(std::move(*node));
@@ -84,7 +80,7 @@ class Sweeper {
       if (is_used(branch.outputs[i])) continue;
       changed_ = true;
       const auto at = static_cast<std::ptrdiff_t>(i);
-      for (GraphBlock* block : {branch.then_block.get(), branch.else_block.get()}) {
+      for (const auto& block : branch.blocks) {
         if (i < block->results.size()) block->results.erase(block->results.begin() + at);
       }
       branch.outputs.erase(branch.outputs.begin() + at);

@@ -26,9 +26,8 @@ class Fuser {
  private:
   void fuse_block(GraphBlock& block) {
     for (GraphNode& node : block.nodes) {
-      if (node.kind != GraphNode::Kind::branch) continue;
-      fuse_block(*node.then_block);
-      fuse_block(*node.else_block);
+      for (const auto& inner : node.blocks)
+        fuse_block(*inner);
     }
     done_.clear();
     maker_.clear();

@@ -77,9 +77,8 @@ void Replacements::apply(GraphBlock& block) const {
   for (GraphNode& node : block.nodes) {
     for (GraphValueId& id : node.inputs)
       id = resolve(id);
-    if (node.kind != GraphNode::Kind::branch) continue;
-    apply(*node.then_block);
-    apply(*node.else_block);
+    for (const auto& inner : node.blocks)
+      apply(*inner);
   }
   for (GraphValueId& id : block.results)
     id = resolve(id);

@@ -12,9 +12,8 @@ template <class Visitor>
 void for_each_block(GraphBlock& block, Visitor&& visit) {
   visit(block);
   for (GraphNode& node : block.nodes) {
-    if (node.kind != GraphNode::Kind::branch) continue;
-    for_each_block(*node.then_block, visit);
-    for_each_block(*node.else_block, visit);
+    for (const auto& inner : node.blocks)
+      for_each_block(*inner, visit);
   }
 }
 

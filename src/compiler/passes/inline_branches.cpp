@@ -12,7 +12,7 @@ GraphBlock* known_side(const Graph& graph, const GraphNode& node) {
   if (node.kind != GraphNode::Kind::branch) return nullptr;
   const std::optional<double> condition = splat(graph, node.inputs[0]);
   if (!condition) return nullptr;
-  GraphBlock* side = *condition != 0 ? node.then_block.get() : node.else_block.get();
+  GraphBlock* side = node.blocks[*condition != 0 ? 0 : 1].get();
   return side->results.size() == node.outputs.size() ? side : nullptr;
 }
 
@@ -20,10 +20,8 @@ bool inline_block(const Graph& graph, GraphBlock& block, Replacements& replaceme
   bool changed = false;
   std::vector<GraphNode> nodes;
   for (GraphNode& node : block.nodes) {
-    if (node.kind == GraphNode::Kind::branch) {
-      changed = inline_block(graph, *node.then_block, replacements) || changed;
-      changed = inline_block(graph, *node.else_block, replacements) || changed;
-    }
+    for (const auto& inner : node.blocks)
+      changed = inline_block(graph, *inner, replacements) || changed;
     GraphBlock* side = known_side(graph, node);
     if (side == nullptr) {
       nodes.push_back(std::move(node));

@@ -76,10 +76,8 @@ class Merger {
     for (GraphNode& node : block.nodes) {
       for (GraphValueId& id : node.inputs)
         id = replacements_.resolve(id);
-      if (node.kind == GraphNode::Kind::branch) {
-        merge_block(*node.then_block);
-        merge_block(*node.else_block);
-      }
+      for (const auto& inner : node.blocks)
+        merge_block(*inner);
       if (node.kind == GraphNode::Kind::call) merge_call(node);
     }
     scopes_.pop_back();

@@ -29,10 +29,9 @@ namespace {
 // Copies of a graph share the blocks of its branches; passes change only what is their own.
 void own_blocks(GraphBlock& block) {
   for (GraphNode& node : block.nodes) {
-    if (node.kind != GraphNode::Kind::branch) continue;
-    for (std::shared_ptr<GraphBlock>* side : {&node.then_block, &node.else_block}) {
-      *side = std::make_shared<GraphBlock>(**side);
-      own_blocks(**side);
+    for (std::shared_ptr<GraphBlock>& inner : node.blocks) {
+      inner = std::make_shared<GraphBlock>(*inner);
+      own_blocks(*inner);
     }
   }
 }
