@@ -58,9 +58,8 @@ class LoopOn : public testing::TestWithParam<MeshShape> {
   const Mesh mesh_ = Mesh::open({.shape = GetParam()});
 
   static std::vector<Argument> arguments(float bound, std::int64_t trips) {
-    return {
-        host({2, 3}), Tensor::adopt(std::vector<float>{bound}, {.shape = Shape{}}),
-        Tensor::adopt(std::vector<std::int64_t>{trips}, {.shape = Shape{}, .dtype = DType::i64})};
+    return {host({2, 3}), Tensor::adopt(std::vector<float>{bound}, {.shape = Shape{}}),
+            Tensor::adopt(std::vector<std::int64_t>{trips}, {.shape = Shape{}})};
   }
 };
 
