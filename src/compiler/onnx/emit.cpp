@@ -199,7 +199,7 @@ std::vector<Value> Importer::loop(const LoopStart& start, const LoopBody& body) 
   block.parameters.push_back(graph_.add_value(node_name_, graph_[zero].type));
   std::vector<Value> carried;
   for (const Value initial : start.initial) {
-    require_whole(initial, "a loop would carry it");
+    require_whole(initial, "carries into a loop");
     carried.push_back(add_parameter(initial));
   }
 
@@ -219,7 +219,7 @@ std::vector<Value> Importer::loop(const LoopStart& start, const LoopBody& body) 
     return std::vector<Value>(block.results.size(), kPoison);
   }
   for (const Value result : block.results)
-    require_whole(result, "a loop would carry it");
+    require_whole(result, "carries through a loop");
   std::vector<Value> sources = node.inputs;
   sources.insert(sources.end(), block.results.begin(), block.results.end());
   const std::vector<Value> outputs = graph_.append(*block_, std::move(node));
