@@ -147,6 +147,22 @@ TEST(OnnxLoop, EndsWhenItsConditionFails) {
   EXPECT_LT(expected(3).b[1], 100);
 }
 
+TEST(OnnxLoop, CountsWhatItGathersWhereTheConditionEndsIt) {
+  Model model = loop_model(fibonacci(true), {"x", "y", "rows"});
+  model.initializer("bound", floats({}, {100}));
+  onnx::GraphProto& own = *model.graph().mutable_node(0)->mutable_attribute(0)->mutable_g();
+  add_node(own, "ReduceMax", {"next"}, {"largest"}, {{"keepdims", std::int64_t{0}}});
+  add_node(own, "Less", {"largest", "bound"}, {"more"});
+  own.mutable_output(0)->set_name("more");
+  const Graph graph = model.import(with_trips(50));
+  ASSERT_THAT(graph.outputs, SizeIs(4));
+  EXPECT_EQ(graph.outputs[3].name, "rows.count");
+  const auto got = interpret(graph, {{"a", floats({2}, {1, 10})}, {"b", floats({2}, {1, 20})}});
+  EXPECT_THAT(read_as<std::int64_t>(got[3]), ElementsAre(4));
+  const std::vector<float> rows = read_as<float>(got[2]);
+  EXPECT_EQ(std::vector<float>(rows.begin(), rows.begin() + 8), expected(4).rows);
+}
+
 TEST(OnnxLoop, SaysWhatIsNotStatic) {
   EXPECT_THAT(error_of([] {
                 loop_model(fibonacci(true), {"x", "y", "rows"}).import();
