@@ -1,12 +1,18 @@
 #include "backends/cpu/kernels/dnnl/adapter.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 
 #include <fmt/format.h>
 #include <omp.h>
 
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
+
+#include "backends/cpu/kernels/dnnl/post_ops.hpp"
+#include "backends/cpu/kernels/invalid_flag.hpp"
+#include "backends/cpu/kernels/unfused.hpp"
 
 namespace tilemesh::cpu::onednn {
 namespace {
@@ -20,11 +26,40 @@ void check(dnnl_status_t status, std::string_view what) {
   }
 }
 
+/// The way out where a primitive's post-ops have met an invalid operation: the call in two passes,
+/// made when it is first needed, since few programs ever meet a NaN.
+class Unfused {
+ public:
+  Unfused(const OpCall& call, int threads) : call_(call), threads_(threads) {}
+
+  void run(std::byte* const* operands) {
+    const std::byte* const result = operands[call_.inputs.size()];
+    if (std::find(operands, operands + call_.inputs.size(), result) !=
+        operands + call_.inputs.size()) {
+      return;  // an operand is gone; the compiler places none so
+    }
+    if (!kernel_) {
+      kernel_ = make_unfused(call_, {.threads = threads_});
+      room_.resize(static_cast<std::size_t>(kernel_->scratch_bytes() + kAlignment));
+    }
+    void* scratch = room_.data();
+    std::size_t space = room_.size();
+    std::align(kAlignment, space - kAlignment, scratch, space);
+    kernel_->run(operands, static_cast<std::byte*>(scratch));
+  }
+
+ private:
+  OpCall call_;
+  int threads_;
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<std::byte> room_;
+};
+
 class PrimitiveKernel final : public Kernel {
  public:
   PrimitiveKernel(std::vector<KernelBuilder::Slot> slots, std::vector<KernelBuilder::Tile> tiles,
                   std::vector<KernelBuilder::Stage> stages, std::int64_t scratch_bytes, int threads,
-                  bool is_limited, std::string name)
+                  bool is_limited, std::string name, std::unique_ptr<Unfused> unfused)
       : slots_(std::move(slots)),
         tiles_(std::move(tiles)),
         stages_(std::move(stages)),
@@ -32,7 +67,8 @@ class PrimitiveKernel final : public Kernel {
         scratch_bytes_(scratch_bytes),
         threads_(threads),
         is_limited_(is_limited),
-        name_(std::move(name)) {}
+        name_(std::move(name)),
+        unfused_(std::move(unfused)) {}
 
   void run(std::byte* const* operands, std::byte* scratch) override {
     for (KernelBuilder::Slot& slot : slots_) {
@@ -51,8 +87,10 @@ class PrimitiveKernel final : public Kernel {
     if (is_limited_) {
       const ThreadLimit limit(threads_);
       execute();
+      keep_nan(operands);
     } else {
       execute();
+      keep_nan(operands);
     }
   }
 
@@ -62,11 +100,20 @@ class PrimitiveKernel final : public Kernel {
 
  private:
   void execute() {
+    if (unfused_) {
+      take_invalid_flag();  // those of a team may be left from others: that costs time alone
+    }
     for (const KernelBuilder::Stage& stage : stages_) {
       check(
           dnnl_primitive_execute(stage.primitive.get(), stream_.get(),
                                  static_cast<int>(stage.arguments.size()), stage.arguments.data()),
           "run a primitive");
+    }
+  }
+
+  void keep_nan(std::byte* const* operands) {
+    if (unfused_ && take_invalid_flags(threads_)) [[unlikely]] {
+      unfused_->run(operands);
     }
   }
 
@@ -78,6 +125,7 @@ class PrimitiveKernel final : public Kernel {
   int threads_;
   bool is_limited_;  // to fewer threads than the caller has set
   std::string name_;
+  std::unique_ptr<Unfused> unfused_;  // null: no post-op loses a NaN
 };
 
 }  // namespace
@@ -216,6 +264,7 @@ void KernelBuilder::add(const dnnl::primitive& primitive, const dnnl::primitive_
   if (scratchpad.get_size() > 0) {
     arguments.push_back({DNNL_ARG_SCRATCHPAD, scratch(scratchpad)});
   }
+  may_lose_nan_ = may_lose_nan_ || may_lose_nan(desc.get_primitive_attr().get_post_ops());
   Stage stage{primitive, {}};
   for (const Argument& argument : arguments) {
     stage.arguments.push_back(
@@ -224,16 +273,21 @@ void KernelBuilder::add(const dnnl::primitive& primitive, const dnnl::primitive_
   stages_.push_back(std::move(stage));
 }
 
-std::unique_ptr<Kernel> KernelBuilder::finish(std::string name) {
+std::unique_ptr<Kernel> KernelBuilder::finish(std::string name, const OpCall* call) {
   for (const Copy& copy : last_) {
     add_reorder(copy.from, copy.to);
   }
   if (copies_ > 0) {
     name += "+reorder";
   }
+  std::unique_ptr<Unfused> unfused;
+  if (may_lose_nan_) {
+    TILEMESH_CHECK(call != nullptr, "a kernel with post-ops doesn't say what it was made of");
+    unfused = std::make_unique<Unfused>(*call, threads_);
+  }
   return std::make_unique<PrimitiveKernel>(std::move(slots_), std::move(tiles_), std::move(stages_),
                                            scratch_bytes_, threads_, threads_ != device_threads_,
-                                           std::move(name));
+                                           std::move(name), std::move(unfused));
 }
 
 namespace detail {

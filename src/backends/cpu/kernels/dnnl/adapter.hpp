@@ -90,7 +90,13 @@ class KernelBuilder {
 
   void add_reorder(int from, int to);
 
-  std::unique_ptr<Kernel> finish(std::string name);
+  /// Says that a primitive bounds its values, and so may give a number for NaN; add() sees it of
+  /// post-ops by itself. The kernel then looks at the processor's flag of invalid operations when
+  /// it is done, and computes the call again, in two passes, where it is raised.
+  void look_for_nan() { may_lose_nan_ = true; }
+
+  /// `call`: what the kernel was made of; needed if a primitive has post-ops.
+  std::unique_ptr<Kernel> finish(std::string name, const OpCall* call = nullptr);
 
   struct Slot {
     dnnl::memory memory;
@@ -123,6 +129,7 @@ class KernelBuilder {
   std::vector<Stage> stages_;
   std::vector<Copy> last_;  // the reorders of outputs
   int copies_ = 0;          // operands that don't lie as the primitives want
+  bool may_lose_nan_ = false;
   std::int64_t scratch_bytes_ = 0;
   int threads_;
   int device_threads_;

@@ -113,7 +113,7 @@ std::unique_ptr<Kernel> build_conv(const OpCall& call, const OpCall& planned, co
   if (plan.pass) {
     plan.pass->add(builder, call, planned, image);
   }
-  return builder.finish(fmt::format("onednn:conv:{}", implementation_of(plan.desc)));
+  return builder.finish(fmt::format("onednn:conv:{}", implementation_of(plan.desc)), &call);
 }
 
 }  // namespace

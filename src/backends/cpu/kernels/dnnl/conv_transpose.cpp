@@ -157,7 +157,7 @@ std::unique_ptr<Kernel> build(const OpCall& call, const KernelContext& context, 
   builder.add_reorder(builder.view(product, move.from),
                       builder.operand(call.inputs.size(), move.to));
   return builder.finish(
-      fmt::format("onednn:conv_transpose:patches:{}", implementation_of(planned.desc)));
+      fmt::format("onednn:conv_transpose:patches:{}", implementation_of(planned.desc)), &call);
 }
 
 }  // namespace patches
@@ -256,7 +256,8 @@ std::unique_ptr<Kernel> build(const OpCall& call, const OpCall& planned, const P
                {DNNL_ARG_WEIGHTS, builder.input(1, plan.weights, plan.desc.weights_desc())},
                {DNNL_ARG_DST, image}});
   add_bias(call, planned, plan, image, builder);
-  return builder.finish(fmt::format("onednn:conv_transpose:{}", implementation_of(plan.desc)));
+  return builder.finish(fmt::format("onednn:conv_transpose:{}", implementation_of(plan.desc)),
+                        &call);
 }
 
 }  // namespace windows

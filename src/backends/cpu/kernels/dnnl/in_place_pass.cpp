@@ -41,6 +41,9 @@ void InPlacePass::add(KernelBuilder& builder, const OpCall& call, const OpCall& 
       {DNNL_ARG_SRC_1, operand.slot(builder, call, planned)},
       {DNNL_ARG_DST, image}};
   rest.add_arguments(builder, call, planned, arguments);
+  if (may_lose_nan(kind)) {
+    builder.look_for_nan();
+  }
   builder.add(dnnl::binary(desc), desc, std::move(arguments));
 }
 
@@ -49,7 +52,7 @@ InPlacePass make_pass(dnnl::algorithm kind, PostOps::Binary operand, PostOps res
   const dnnl::binary::desc desc(kind, image, operand.desc, image);
   const dnnl::binary::primitive_desc primitive(desc, attributes_with(rest.ops), cpu_engine());
   refuse_reference(primitive);
-  return {primitive, std::move(operand), std::move(rest)};
+  return {kind, primitive, std::move(operand), std::move(rest)};
 }
 
 SplitPostOps split_at_operand(const PostOps& post_ops, const dnnl::memory::desc& image) {

@@ -9,6 +9,7 @@ namespace tilemesh::cpu::onednn {
 /// A pass of its own over a primitive's result: one operation with an operand, then the rest of a
 /// chain. For primitives whose own post-ops are slow or wrong.
 struct InPlacePass {
+  dnnl::algorithm kind{};
   dnnl::binary::primitive_desc desc;
   PostOps::Binary operand;
   PostOps rest;

@@ -261,7 +261,7 @@ std::unique_ptr<Kernel> build_matmul(const OpCall& call, const Plan& plan,
   }
   plan.post_ops.add_arguments(builder, call, call, arguments);
   builder.add(dnnl::matmul(plan.desc), plan.desc, std::move(arguments));
-  return builder.finish(fmt::format("onednn:matmul:{}", implementation_of(plan.desc)));
+  return builder.finish(fmt::format("onednn:matmul:{}", implementation_of(plan.desc)), &call);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "backends/cpu/kernels/dnnl/post_ops.hpp"
 
-#include <cmath>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <optional>
 
@@ -25,12 +26,20 @@ struct Eltwise {
   float beta = 0;
 };
 
+/// The same bits: 0 and -0 differ.
+bool have_same_numbers(const Eltwise& a, const Eltwise& b) {
+  const auto bits = [](float number) {
+    return std::bit_cast<std::uint32_t>(number);
+  };
+  return bits(a.alpha) == bits(b.alpha) && bits(a.beta) == bits(b.beta);
+}
+
 /// The eltwise post-ops that make one step, in order; empty if there are none.
 std::vector<Eltwise> eltwise_of(const Step& step) {
   const float alpha = step.alpha;
   const float beta = step.beta;
   switch (step.fn) {
-    case ScalarFn::neg: return {{algorithm::eltwise_linear, -1, 0}};
+    case ScalarFn::neg: return {{algorithm::eltwise_linear, -1, -0.0F}};
     case ScalarFn::abs: return {{algorithm::eltwise_abs}};
     case ScalarFn::exp: return {{algorithm::eltwise_exp}};
     case ScalarFn::log: return {{algorithm::eltwise_log}};
@@ -107,12 +116,11 @@ class Translator {
       return false;
     }
     if (inner.fn == ScalarFn::sigmoid) {
-      append_eltwise({algorithm::eltwise_swish, 1, 0});
+      append_eltwise(outer, {algorithm::eltwise_swish, 1, 0});
       return true;
     }
-    if (inner.fn == ScalarFn::hard_sigmoid && std::abs(inner.alpha - 1.0F / 6) < 1e-6F &&
-        inner.beta == 0.5F) {
-      append_eltwise({algorithm::eltwise_hardswish});
+    if (inner.fn == ScalarFn::hard_sigmoid && inner.alpha == 1.0F / 6 && inner.beta == 0.5F) {
+      append_eltwise(outer, {algorithm::eltwise_hardswish});
       return true;
     }
     return false;
@@ -138,16 +146,21 @@ class Translator {
       refuse(step, "oneDNN has no post-op for it");
     }
     for (const Eltwise& eltwise : list) {
-      append_eltwise(eltwise);
+      append_eltwise(step, eltwise);
     }
   }
 
-  void append_eltwise(const Eltwise& eltwise) {
+  void append_eltwise(const Step& step, Eltwise eltwise) {
     if (eltwise.kind == algorithm::eltwise_clip && eltwise.alpha == 0 &&
         eltwise.beta == kInfinity) {
-      result_.ops.append_eltwise(1, algorithm::eltwise_relu, 0, 0);
-      return;
+      eltwise = {algorithm::eltwise_relu};
     }
+    for (const Eltwise& other : eltwise_) {
+      if (other.kind == eltwise.kind && !have_same_numbers(other, eltwise)) {
+        refuse(step, "oneDNN takes the numbers of an earlier post-op of the same kind for it");
+      }
+    }
+    eltwise_.push_back(eltwise);
     result_.ops.append_eltwise(1, eltwise.kind, eltwise.alpha, eltwise.beta);
   }
 
@@ -162,7 +175,7 @@ class Translator {
       refuse(step, "it doesn't combine the value of the step before with an operand");
     }
     if (swapped && step.fn == ScalarFn::sub) {
-      append_eltwise({algorithm::eltwise_linear, -1, 0});
+      append_eltwise(step, {algorithm::eltwise_linear, -1, -0.0F});
       append_operand(step, algorithm::binary_add, argument);
       return;
     }
@@ -195,6 +208,7 @@ class Translator {
   const OpCall& call_;
   const PostOpRules& rules_;
   PostOps result_;
+  std::vector<Eltwise> eltwise_;  // so far
   std::int16_t value_ = Step::kResult;
 };
 
@@ -216,6 +230,38 @@ void PostOps::add_arguments(KernelBuilder& builder, const OpCall& call, const Op
 
 PostOps post_ops_for(const OpCall& call, const PostOpRules& rules) {
   return Translator(call, rules).translate();
+}
+
+bool may_lose_nan(algorithm kind) {
+  switch (kind) {
+    case algorithm::eltwise_relu:
+    case algorithm::eltwise_clip:
+    case algorithm::eltwise_exp:
+    case algorithm::eltwise_logistic:
+    case algorithm::binary_max:
+    case algorithm::binary_min: return true;
+    default: return false;
+  }
+}
+
+bool may_lose_nan(const dnnl::post_ops& post_ops) {
+  for (int i = 0; i < post_ops.len(); ++i) {
+    algorithm kind{};
+    float scale = 1;
+    float alpha = 0;
+    float beta = 0;
+    if (post_ops.kind(i) == dnnl::primitive::kind::eltwise) {
+      post_ops.get_params_eltwise(i, scale, kind, alpha, beta);
+    } else {
+      dnnl::memory::desc operand;
+      post_ops.get_params_binary(i, kind, operand);
+    }
+    const bool is_leaky = kind == algorithm::eltwise_relu && alpha != 0;  // a product
+    if (may_lose_nan(kind) && !is_leaky) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool is_linear(const OperandType& operand) {

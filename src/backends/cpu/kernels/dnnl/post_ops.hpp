@@ -45,10 +45,18 @@ struct PostOpRules {
   };
 };
 
-/// The one place that decides which epilogues fuse: throws Refused, naming the step that doesn't
-/// fit. A chain fits when each step takes the value of the one before; `x * sigmoid(a x)` and
-/// `x * hard_sigmoid(x)` are known as well.
+/// The one place that decides which epilogues fuse, for the Target and the kernels alike: throws
+/// Refused, naming the step that doesn't fit. A chain fits when each step takes the value of the
+/// one before; `x * sigmoid(a x)` and `x * hard_sigmoid(x)` are known as well. Two post-ops of one
+/// algorithm must have the same numbers, since oneDNN 2.6.3 uses the first one's for both.
 PostOps post_ops_for(const OpCall& call, const PostOpRules& rules);
+
+/// True if a post-op gives a number for NaN: those that bound their value by minimum and maximum,
+/// and some that rest on such. All of them raise the processor's invalid flag when they do (seen in
+/// every implementation of oneDNN 2.6.3 for sse4.1, avx2 and avx512).
+bool may_lose_nan(const dnnl::post_ops& post_ops);
+/// The same of one algorithm; of a relu with a slope of 0.
+bool may_lose_nan(dnnl::algorithm kind);
 
 /// True if the operand's elements lie one after the other in row-major order, whatever its layout
 /// says (one channel value each, blocked or not).
