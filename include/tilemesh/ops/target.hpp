@@ -53,6 +53,10 @@ class Target {
   /// Estimated seconds to convert a value between two layouts.
   virtual double convert_seconds(const OperandType& from, const Layout& to) const = 0;
 
+  /// The type that arithmetic on values of `dtype` is done in. Where it is another, a program keeps
+  /// values in that type between ops.
+  virtual DType arithmetic_type(DType dtype) const { return dtype; }
+
   /// True if `call`'s epilogue may grow by `step` and stay one kernel.
   virtual bool can_fuse(const OpCall& call, const ExpressionStep& step,
                         const OperandType* operand) const = 0;

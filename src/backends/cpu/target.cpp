@@ -67,6 +67,11 @@ class CpuTarget final : public Target {
     return 1e-6 + prices_.bytes(static_cast<double>(from.bytes() + target.bytes()));
   }
 
+  DType arithmetic_type(DType dtype) const override {
+    const bool is_wider = dtype == DType::f16 || (dtype == DType::bf16 && !isa_.bf16);
+    return is_wider ? DType::f32 : dtype;
+  }
+
   bool can_fuse(const OpCall& call, const ExpressionStep& step,
                 const OperandType* operand) const override {
     constexpr std::size_t kMostMapInputs = 16;

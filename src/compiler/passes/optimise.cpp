@@ -54,6 +54,10 @@ void simplify(Graph& graph, const LowerContext& context) {
   };
   check("import");
   passes::remove_dead_code(graph);
+  if (passes::widen_arithmetic(graph, context.target)) {
+    passes::remove_dead_code(graph);
+    check("widen_arithmetic");
+  }
   // A pass can make work for one before it; what they do shrinks the graph, so few rounds are
   // enough, and stopping early costs speed alone.
   constexpr int kMaxRounds = 10;

@@ -7,6 +7,29 @@
 
 namespace tilemesh {
 
+/// The tests' usual target, but f16 is computed in f32, as most processors do.
+class WideningTarget final : public Target {
+ public:
+  const TargetInfo& info() const override { return inner_.info(); }
+  std::vector<Candidate> candidates(const OpCall& call,
+                                    const std::vector<bool>& constants) const override {
+    return inner_.candidates(call, constants);
+  }
+  double convert_seconds(const OperandType& from, const Layout& to) const override {
+    return inner_.convert_seconds(from, to);
+  }
+  DType arithmetic_type(DType dtype) const override {
+    return dtype == DType::f16 ? DType::f32 : dtype;
+  }
+  bool can_fuse(const OpCall& call, const ExpressionStep& step,
+                const OperandType* operand) const override {
+    return inner_.can_fuse(call, step, operand);
+  }
+
+ private:
+  const Target& inner_ = testing::blocked_target();
+};
+
 /// Builds a graph op by op, optimises it, and checks that it means the same.
 class PassTest : public ::testing::Test {
  protected:
