@@ -13,12 +13,33 @@ double number(const GraphNode& node, std::string_view name) {
   return node.attributes.number(name);
 }
 
-bool is_scaled(const GraphNode& linear, double alpha, double beta) {
-  return is_about(number(linear, "alpha"), alpha) &&
-         std::abs(number(linear, "beta") - beta) <= 1e-6;
+// A value times a number, written as a product or as a quotient.
+struct Scaled {
+  GraphValueId x = kNoValue;
+  double factor = 1;
+};
+
+std::optional<Scaled> as_scaled(const Rewriter& rewriter, const GraphNode& node) {
+  const GraphValueId x = node.inputs[0];
+  if (node.def->name == "linear" && number(node, "beta") == 0) {
+    return Scaled{x, number(node, "alpha")};
+  }
+  if (node.def->name != "div") return std::nullopt;
+  const std::optional<double> divisor = splat(rewriter.graph(), node.inputs[1]);
+  const bool fits =
+      divisor && *divisor != 0 && rewriter.type(x).shape == rewriter.type(node.outputs[0]).shape;
+  return fits ? std::optional(Scaled{x, 1 / *divisor}) : std::nullopt;
 }
 
-// clip(linear(x; a, b); 0, hi): what is left of a hard sigmoid before its last factor.
+std::optional<Scaled> as_scaled(const Rewriter& rewriter, GraphValueId id) {
+  for (const std::string_view op : {"linear", "div"}) {
+    if (const GraphNode* node = rewriter.made_by(id, op)) return as_scaled(rewriter, *node);
+  }
+  return std::nullopt;
+}
+
+// clip(linear(x; a, b); 0, hi): what is left of a hard sigmoid before its last factor. Its error is
+// that of numbers up to hi, so b must not be larger.
 struct HardRamp {
   GraphValueId x = kNoValue;
   double alpha = 1, beta = 0;
@@ -31,16 +52,17 @@ std::optional<HardRamp> hard_ramp(const Rewriter& rewriter, GraphValueId id) {
   const double top = number(*clip, "max");
   if (!std::isfinite(top) || top <= 0) return std::nullopt;
   const GraphNode* linear = rewriter.made_by(clip->inputs[0], "linear");
-  if (linear == nullptr) return std::nullopt;
+  if (linear == nullptr || std::abs(number(*linear, "beta")) > top) return std::nullopt;
   return HardRamp{linear->inputs[0], number(*linear, "alpha"), number(*linear, "beta"), top};
 }
 
-// linear(clip(linear(x), 0, top); 1 / top): hard_sigmoid.
+// clip(linear(x), 0, top) / top: hard_sigmoid.
 bool find_hard_sigmoid(Rewriter& rewriter, GraphNode& node) {
   std::optional<HardRamp> ramp;
-  if (node.def->name == "linear") {
-    ramp = hard_ramp(rewriter, node.inputs[0]);
-    if (ramp && !is_scaled(node, 1 / ramp->top, 0)) ramp.reset();
+  if (node.def->name != "clip") {
+    const std::optional<Scaled> scaled = as_scaled(rewriter, node);
+    if (scaled) ramp = hard_ramp(rewriter, scaled->x);
+    if (ramp && !is_about(scaled->factor, 1 / ramp->top)) ramp.reset();
   } else {
     ramp = hard_ramp(rewriter, node.outputs[0]);
     if (ramp && ramp->top != 1) ramp.reset();
@@ -51,15 +73,17 @@ bool find_hard_sigmoid(Rewriter& rewriter, GraphNode& node) {
   return true;
 }
 
-// linear(x * clip(x + 3, 0, 6); 1/6).
+// x * clip(x + 3, 0, 6) / 6.
 bool find_scaled_hard_swish(Rewriter& rewriter, GraphNode& node) {
-  const GraphNode* product = rewriter.made_only_for(node, node.inputs[0], "mul");
-  if (product == nullptr || !is_scaled(node, 1.0 / 6, 0)) return false;
+  const std::optional<Scaled> scaled = as_scaled(rewriter, node);
+  if (!scaled || !is_about(scaled->factor, 1.0 / 6)) return false;
+  const GraphNode* product = rewriter.made_only_for(node, scaled->x, "mul");
+  if (product == nullptr) return false;
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
     const std::optional<HardRamp> ramp = hard_ramp(rewriter, product->inputs[at]);
     const GraphValueId x = product->inputs[1 - at];
-    if (!ramp || ramp->x != x || !is_about(ramp->top, 6)) continue;
-    if (!is_about(ramp->alpha, 1) || !is_about(ramp->beta, 3)) continue;
+    if (!ramp || ramp->x != x || ramp->top != 6) continue;
+    if (ramp->alpha != 1 || ramp->beta != 3) continue;
     rewriter.become(node, "hard_swish", {x});
     return true;
   }
@@ -70,7 +94,7 @@ bool find_scaled_hard_swish(Rewriter& rewriter, GraphNode& node) {
 bool find_gated(Rewriter& rewriter, GraphNode& node, GraphValueId x, GraphValueId gate) {
   if (const GraphNode* hard = rewriter.made_by(gate, "hard_sigmoid")) {
     const bool matches = hard->inputs[0] == x && is_about(number(*hard, "alpha"), 1.0 / 6) &&
-                         is_about(number(*hard, "beta"), 0.5);
+                         number(*hard, "beta") == 0.5;
     if (matches) rewriter.become(node, "hard_swish", {x});
     return matches;
   }
@@ -93,17 +117,16 @@ struct ErfGate {
 };
 
 std::optional<ErfGate> erf_gate(const Rewriter& rewriter, GraphValueId id) {
-  const GraphNode* linear = rewriter.made_by(id, "linear");
-  if (linear == nullptr) return std::nullopt;
-  const double factor = number(*linear, "alpha");
-  if (!is_about(number(*linear, "beta"), factor)) return std::nullopt;
+  const std::optional<Scaled> outer = as_scaled(rewriter, id);
+  const GraphNode* linear = rewriter.made_by(outer ? outer->x : id, "linear");
+  if (linear == nullptr || number(*linear, "alpha") != number(*linear, "beta")) {
+    return std::nullopt;
+  }
   const GraphNode* erf = rewriter.made_by(linear->inputs[0], "erf");
-  if (erf == nullptr) return std::nullopt;
-  const GraphNode* scale = rewriter.made_by(erf->inputs[0], "linear");
-  // Exporters write sqrt(2) with few digits.
-  const bool matches = scale != nullptr && number(*scale, "beta") == 0 &&
-                       std::abs(number(*scale, "alpha") - 1 / std::numbers::sqrt2) < 1e-5;
-  return matches ? std::optional(ErfGate{scale->inputs[0], factor}) : std::nullopt;
+  const std::optional<Scaled> argument =
+      erf == nullptr ? std::nullopt : as_scaled(rewriter, erf->inputs[0]);
+  if (!argument || !is_about(argument->factor, 1 / std::numbers::sqrt2)) return std::nullopt;
+  return ErfGate{argument->x, (outer ? outer->factor : 1) * number(*linear, "alpha")};
 }
 
 // q * x * p * (1 + erf(x / sqrt(2))): x, if p * q * `outer` is 1/2.
@@ -115,10 +138,10 @@ std::optional<GraphValueId> gelu_argument(const Rewriter& rewriter, const GraphN
     GraphValueId other = product.inputs[1 - at];
     double factor = gate->factor * outer;
     if (other != gate->x) {
-      const GraphNode* linear = rewriter.made_by(other, "linear");
-      if (linear == nullptr || number(*linear, "beta") != 0) continue;
-      factor *= number(*linear, "alpha");
-      other = linear->inputs[0];
+      const std::optional<Scaled> scaled = as_scaled(rewriter, other);
+      if (!scaled) continue;
+      factor *= scaled->factor;
+      other = scaled->x;
     }
     if (other == gate->x && is_about(factor, 0.5)) return other;
   }
@@ -129,9 +152,9 @@ bool find_gelu(Rewriter& rewriter, GraphNode& node) {
   std::optional<GraphValueId> x;
   if (node.def->name == "mul") {
     x = gelu_argument(rewriter, node, 1);
-  } else if (number(node, "beta") == 0) {
-    const GraphNode* product = rewriter.made_only_for(node, node.inputs[0], "mul");
-    if (product != nullptr) x = gelu_argument(rewriter, *product, number(node, "alpha"));
+  } else if (const std::optional<Scaled> scaled = as_scaled(rewriter, node)) {
+    const GraphNode* product = rewriter.made_only_for(node, scaled->x, "mul");
+    if (product != nullptr) x = gelu_argument(rewriter, *product, scaled->factor);
   }
   if (x) rewriter.become(node, "gelu", {*x}, {{"approximate", std::string("none")}});
   return x.has_value();
@@ -141,7 +164,7 @@ bool find_activation(Rewriter& rewriter, GraphNode& node) {
   if (node.outputs.size() != 1 || !is_mapped(rewriter.type(node.outputs[0]).dtype)) return false;
   const std::string_view op = node.def->name;
   if (op == "clip") return find_hard_sigmoid(rewriter, node);
-  if (op == "linear") {
+  if (op == "linear" || op == "div") {
     return find_hard_sigmoid(rewriter, node) || find_scaled_hard_swish(rewriter, node) ||
            find_gelu(rewriter, node);
   }

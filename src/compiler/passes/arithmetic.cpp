@@ -5,15 +5,19 @@
 #include "compiler/passes/constants.hpp"
 #include "compiler/passes/pass.hpp"
 #include "compiler/passes/rewriter.hpp"
+#include "compiler/passes/rounding.hpp"
 
 namespace tilemesh::passes {
 namespace {
+
+// x + -0 is x for every x, the zeros included.
+constexpr double kNothing = -0.0;
 
 // `alpha * x + beta` in the place of a call with one scalar constant.
 struct Linear {
   GraphValueId x = kNoValue;
   double alpha = 1;
-  double beta = 0;
+  double beta = kNothing;
 };
 
 std::optional<Linear> as_linear(const Graph& graph, const GraphNode& node) {
@@ -24,10 +28,9 @@ std::optional<Linear> as_linear(const Graph& graph, const GraphNode& node) {
     const GraphValueId x = node.inputs[1 - at];
     if (!value || !(graph[x].type.shape == graph[node.outputs[0]].type.shape)) continue;
     if (op == "add") return Linear{x, 1, *value};
-    if (op == "mul") return Linear{x, *value, 0};
+    if (op == "mul") return Linear{x, *value, kNothing};
     if (op == "sub") return at == 1 ? Linear{x, 1, -*value} : Linear{x, -1, *value};
-    // A reciprocal that leaves the range of f32 would lose the value.
-    if (at == 1 && std::isnormal(static_cast<float>(1 / *value))) return Linear{x, 1 / *value, 0};
+    if (at == 1 && has_exact_reciprocal(*value)) return Linear{x, 1 / *value, kNothing};
   }
   return std::nullopt;
 }
@@ -36,8 +39,12 @@ void become_linear(Rewriter& rewriter, GraphNode& node, const Linear& linear) {
   rewriter.become(node, "linear", {linear.x}, {{"alpha", linear.alpha}, {"beta", linear.beta}});
 }
 
-// linear(linear(x)) in one step, unless the sums are of so different sizes that bits would be lost
-// or the factors' product leaves the range of f32.
+bool is_nothing(double beta) {
+  return beta == 0 && std::signbit(beta);
+}
+
+// linear(linear(x)) in one step where one of them only turns the sign: anything else would round
+// once where the graph rounds twice, and sums that cancel would not have been rounded at all.
 bool merge_linear(Rewriter& rewriter, GraphNode& node) {
   const GraphNode* before = rewriter.made_by(node.inputs[0], "linear");
   if (before == nullptr) return false;
@@ -45,11 +52,12 @@ bool merge_linear(Rewriter& rewriter, GraphNode& node) {
   const double beta = node.attributes.number("beta");
   const double first_alpha = before->attributes.number("alpha");
   const double first_beta = before->attributes.number("beta");
-  const Linear both{before->inputs[0], alpha * first_alpha, alpha * first_beta + beta};
-  const auto is_ordinary = [](double value) {
-    return value == 0 || (std::abs(value) > 1e-30 && std::abs(value) < 1e30);
-  };
-  if (!is_ordinary(both.alpha) || !is_ordinary(both.beta)) return false;
+  Linear both{before->inputs[0], alpha * first_alpha, kNothing};
+  if (is_sign(first_alpha) && is_nothing(first_beta)) {
+    both.beta = beta;
+  } else if (!is_sign(alpha) || !is_nothing(beta) || !is_nothing(first_beta)) {
+    return false;  // the sign of a sum that is 0 turns as well
+  }
   become_linear(rewriter, node, both);
   return true;
 }
@@ -77,7 +85,7 @@ bool simplify(Rewriter& rewriter, GraphNode& node) {
   if (op == "linear") return merge_linear(rewriter, node);
   if (op == "pow") return simplify_pow(rewriter, node);
   if (op == "neg") {
-    become_linear(rewriter, node, {node.inputs[0], -1, 0});
+    become_linear(rewriter, node, {node.inputs[0], -1, kNothing});
     return true;
   }
   const std::optional<Linear> linear = as_linear(rewriter.graph(), node);

@@ -41,12 +41,7 @@ std::optional<double> splat(const Graph& graph, GraphValueId id) {
 }
 
 bool is_about(double a, double b) {
-  return std::abs(a - b) <= 1e-6 * std::max(std::abs(b), 1e-30);
-}
-
-bool is_about(const Graph& graph, GraphValueId id, double value) {
-  const std::optional<double> found = splat(graph, id);
-  return found && is_about(*found, value);
+  return std::abs(a - b) <= 0x1p-23 * std::abs(b);
 }
 
 std::vector<float> to_floats(const ConstantData& data) {

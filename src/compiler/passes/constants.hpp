@@ -13,8 +13,8 @@ bool is_mapped(DType dtype);
 /// The value of a constant whose elements are all the same, up to a size where looking is cheap.
 /// Integers beyond 2^53 give none.
 std::optional<double> splat(const Graph& graph, GraphValueId id);
-/// True if the constant is there and every element is within 1e-6 (relative) of `value`.
-bool is_about(const Graph& graph, GraphValueId id, double value);
+/// True if two numbers are the same f32, or neighbours: one of them may have been written with
+/// fewer digits.
 bool is_about(double a, double b);
 
 /// The elements as f32.

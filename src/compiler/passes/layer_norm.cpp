@@ -108,7 +108,7 @@ bool absorb(Rewriter& rewriter, GraphNode& node) {
     if (norm == nullptr || norm->outputs.size() != 1) continue;
     const bool has_bias = norm->inputs.size() > 2 && norm->inputs[2] != kNoValue;
     const bool is_scale = node.def->name == "mul";
-    if (has_bias || (is_scale && !is_about(rewriter.graph(), norm->inputs[1], 1))) continue;
+    if (has_bias || (is_scale && splat(rewriter.graph(), norm->inputs[1]) != 1.0)) continue;
     const OperandType& type = rewriter.type(node.outputs[0]);
     if (!(type.shape == rewriter.type(node.inputs[at]).shape)) continue;
     const auto axis = static_cast<int>(norm->attributes.integer("axis"));

@@ -5,6 +5,7 @@
 #include "compiler/passes/constants.hpp"
 #include "compiler/passes/pass.hpp"
 #include "compiler/passes/rewriter.hpp"
+#include "compiler/passes/rounding.hpp"
 
 namespace tilemesh::passes {
 namespace {
@@ -34,40 +35,44 @@ bool fold_transpose(Rewriter& rewriter, GraphNode& node) {
   return changed;
 }
 
-// (x @ W) * c is x @ (W * c) for a constant W.
+// (x @ W) * c is x @ (W * c) for a constant W of f32: in other types W would be rounded again.
 bool fold_scale(Rewriter& rewriter, GraphNode& node) {
-  if (node.attributes.number("beta") != 0) return false;
+  const double scale = node.attributes.number("alpha");
+  if (node.attributes.number("beta") != 0 || !may_scale_weights(scale)) return false;
   const GraphNode* matmul = rewriter.made_only_for(node, node.inputs[0], "matmul");
   if (matmul == nullptr || !rewriter.graph().is_constant(matmul->inputs[1])) return false;
   // Weights with another reader would have to be stored twice.
   if (rewriter.index().uses(matmul->inputs[1]) != 1) return false;
   const ConstantData& weights = *rewriter.graph()[matmul->inputs[1]].constant;
-  std::vector<float> values = to_floats(weights);
-  const auto scale = static_cast<float>(node.attributes.number("alpha"));
-  for (float& value : values)
-    value *= scale;
-  const GraphValueId scaled = rewriter.constant(matmul->name + ".weights",
-                                                from_floats(weights.dtype, weights.shape, values));
+  if (weights.dtype != DType::f32) return false;
+  const auto values = scaled(to_floats(weights), [&](std::size_t) { return scale; });
+  if (!values) return false;
+  const GraphValueId other = rewriter.constant(matmul->name + ".weights",
+                                               from_floats(weights.dtype, weights.shape, *values));
   const Attributes attributes = matmul->attributes;
   const GraphValueId x = matmul->inputs[0];
-  rewriter.become(node, "matmul", {x, scaled}, attributes);
+  rewriter.become(node, "matmul", {x, other}, attributes);
   return true;
 }
 
-// (x * c) @ y is (x @ y) * c: there it fuses into the product.
+// (x * c) @ (y * d) is (x @ y) * (c * d): there it fuses into the product.
 bool move_scale_behind(Rewriter& rewriter, GraphNode& node) {
+  if (node.inputs[0] == node.inputs[1]) return false;
+  const DType dtype = rewriter.type(node.outputs[0]).dtype;
+  std::vector<GraphValueId> inputs = node.inputs;
+  double scale = 1;
   for (const std::size_t at : {std::size_t{0}, std::size_t{1}}) {
     const GraphNode* linear = rewriter.made_only_for(node, node.inputs[at], "linear");
     if (linear == nullptr || linear->attributes.number("beta") != 0) continue;
-    if (node.inputs[0] == node.inputs[1]) continue;
-    std::vector<GraphValueId> inputs = node.inputs;
+    const double factor = linear->attributes.number("alpha");
+    if (!may_move_behind(factor, dtype) || !may_move_behind(scale * factor, dtype)) continue;
     inputs[at] = linear->inputs[0];
-    const double scale = linear->attributes.number("alpha");
-    const GraphValueId product = rewriter.insert("matmul", std::move(inputs), node.attributes);
-    rewriter.become(node, "linear", {product}, {{"alpha", scale}, {"beta", 0.0}});
-    return true;
+    scale *= factor;
   }
-  return false;
+  if (inputs == node.inputs) return false;
+  const GraphValueId product = rewriter.insert("matmul", std::move(inputs), node.attributes);
+  rewriter.become(node, "linear", {product}, {{"alpha", scale}, {"beta", -0.0}});
+  return true;
 }
 
 bool is_mean_over_space(const Rewriter& rewriter, const GraphNode& node) {

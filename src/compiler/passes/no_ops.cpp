@@ -42,7 +42,8 @@ bool is_no_op(const Rewriter& rewriter, const GraphNode& node) {
                                [](std::int64_t pad) { return pad == 0; });
   }
   if (op == "linear") {
-    return attributes.number("alpha") == 1 && attributes.number("beta") == 0;
+    const double beta = attributes.number("beta");
+    return attributes.number("alpha") == 1 && beta == 0 && std::signbit(beta);  // -0 + 0 is 0
   }
   if (op == "clip") {
     constexpr double kInf = std::numeric_limits<double>::infinity();
