@@ -144,7 +144,8 @@ class Fixture {
     for (std::size_t k = 0; k < got.size(); ++k) {
       if (std::isnan(want[k]) || std::isinf(want[k])) {
         ASSERT_TRUE(got[k] == want[k] || (std::isnan(got[k]) && std::isnan(want[k])))
-            << "element " << k << " of " << to_string(call_);
+            << "element " << k << " is " << got[k] << " instead of " << want[k] << " of "
+            << to_string(call_);
       } else {
         ASSERT_NEAR(got[k], want[k], absolute + relative * std::abs(want[k]))
             << "element " << k << " of " << to_string(call_);

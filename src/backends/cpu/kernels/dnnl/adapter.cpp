@@ -112,7 +112,8 @@ class PrimitiveKernel final : public Kernel {
   }
 
   void keep_nan(std::byte* const* operands) {
-    if (unfused_ && take_invalid_flags(threads_)) [[unlikely]] {
+    // The team is as large as the caller lets it be, whatever the primitives were made for.
+    if (unfused_ && take_invalid_flags(omp_get_max_threads())) [[unlikely]] {
       unfused_->run(operands);
     }
   }
