@@ -196,6 +196,62 @@ std::vector<double> resampled(const std::vector<double>& values, const Shape& sh
   return result;
 }
 
+/// The two input elements along a dim that an output element lies between, as offsets.
+struct Between {
+  std::int64_t low = 0, high = 0;
+  float low_weight = 1, high_weight = 0;
+};
+
+Between between(const ResizeAxis& axis, std::int64_t i, std::int64_t stride) {
+  const std::int64_t last = axis.in() - 1;
+  const double position = std::clamp(axis.position(i), 0.0, static_cast<double>(last));
+  const auto low = static_cast<std::int64_t>(position);
+  if (low == last) return {low * stride, low * stride, 0.5F, 0.5F};
+  const auto weight = static_cast<float>(position - static_cast<double>(low));
+  return {low * stride, (low + 1) * stride, 1 - weight, weight};
+}
+
+/// The sum over the corners of a cell, the last dim's neighbours first.
+float corner_sum(const Loaded<double>& x, std::int64_t offset, std::span<const Between> dims) {
+  float sum = 0;
+  for (std::size_t corner = 0; corner < std::size_t{1} << dims.size(); ++corner) {
+    std::int64_t at = offset;
+    float weight = 1;
+    for (std::size_t k = 0; k < dims.size(); ++k) {
+      const Between& dim = dims[dims.size() - 1 - k];
+      const bool high = (corner >> k & 1) != 0;
+      at += high ? dim.high : dim.low;
+      weight *= high ? dim.high_weight : dim.low_weight;
+    }
+    sum += weight * static_cast<float>(x[at]);
+  }
+  return sum;
+}
+
+/// Linear interpolation as onnxruntime does that of integers: in f32, so that a sum that is whole
+/// but for rounding is whole.
+std::vector<double> interpolated_in_f32(const Loaded<double>& x, const Shape& in, const Shape& out,
+                                        const std::vector<ResizeAxis>& axes) {
+  const Dims strides = row_major_strides(in);
+  auto values = zeros<double>(out.element_count());
+  std::vector<Between> dims;
+  Dims index = zero_index(out);
+  for (double& value : values) {
+    std::int64_t offset = 0;
+    dims.clear();
+    for (std::size_t d = 0; d < axes.size(); ++d) {
+      if (axes[d].untouched()) {
+        offset += index[d] * strides[d];
+      } else {
+        dims.push_back(between(axes[d], index[d], strides[d]));
+      }
+    }
+    value = double{corner_sum(x, offset, dims)};
+    next_index(index, out);
+  }
+  return values;
+}
+
 void extrapolate(const OpCall& call, const std::vector<ResizeAxis>& axes,
                  std::vector<double>& values) {
   const Shape& out = call.outputs[0].shape;
@@ -209,6 +265,22 @@ void extrapolate(const OpCall& call, const std::vector<ResizeAxis>& axes,
   }
 }
 
+std::vector<double> resampled_by_dims(const Loaded<double>& x, Shape shape,
+                                      const std::vector<ResizeAxis>& axes,
+                                      const Interpolation& way) {
+  std::vector<double> values(x.data(), x.data() + shape.element_count());
+  // What shrinks first, so that no step is larger than both the input and the output.
+  for (const bool shrinks : {true, false}) {
+    for (int d = 0; d < shape.rank(); ++d) {
+      const ResizeAxis& axis = axes[static_cast<std::size_t>(d)];
+      if (axis.untouched() || (axis.out() < axis.in()) != shrinks) continue;
+      values = resampled(values, shape, d, way, axis);
+      shape = shape.with(d, axis.out());
+    }
+  }
+  return values;
+}
+
 void run_resize(const OpCall& call, Inputs inputs, Outputs outputs) {
   const Shape& out = call.outputs[0].shape;
   if (out.element_count() == 0) return;
@@ -218,16 +290,15 @@ void run_resize(const OpCall& call, Inputs inputs, Outputs outputs) {
     return;
   }
   const Interpolation way(call.attributes);
-  Shape shape = call.inputs[0].shape;
   const Loaded<double> x(inputs[0], call.inputs[0]);
-  std::vector<double> values(x.data(), x.data() + shape.element_count());
-  // What shrinks first, so that no step is larger than both the input and the output.
-  for (const bool shrinks : {true, false}) {
-    for (int d = 0; d < out.rank(); ++d) {
-      const ResizeAxis& axis = axes[static_cast<std::size_t>(d)];
-      if (axis.untouched() || (axis.out() < axis.in()) != shrinks) continue;
-      values = resampled(values, shape, d, way, axis);
-      shape = shape.with(d, out[d]);
+  const DType dtype = call.inputs[0].dtype;
+  std::vector<double> values;
+  if (is_integer(dtype) && size_of(dtype) <= 4 && !way.cubic && !way.antialias) {
+    values = interpolated_in_f32(x, call.inputs[0].shape, out, axes);
+  } else {
+    values = resampled_by_dims(x, call.inputs[0].shape, axes, way);
+    if (is_integer(dtype)) {
+      std::ranges::transform(values, values.begin(), [](double v) { return std::nearbyint(v); });
     }
   }
   if (call.attributes.text("coordinate") == "tf_crop_and_resize") extrapolate(call, axes, values);

@@ -30,26 +30,40 @@ ResizeAxis::ResizeAxis(const OpCall& call, int dim)
   untouched_ = scale_ == 1 && in_ == out_ && coordinate_ != Coordinate::tf_crop_and_resize;
 }
 
-double ResizeAxis::position(std::int64_t i) const {
-  const auto x = static_cast<double>(i);
-  const auto in_size = static_cast<double>(in_);
-  const auto out_size = static_cast<double>(out_);
-  // ONNX means the size before it is rounded to whole elements.
-  const double scaled = scale_ * in_size;
-  const double exact_size = std::abs(scaled - out_size) < 1e-5 * out_size ? out_size : scaled;
-  const double half_pixel = (x + 0.5) / scale_ - 0.5;
+template <class Float>
+Float ResizeAxis::position_in(std::int64_t i) const {
+  constexpr auto kHalf = Float{0.5};
+  const auto x = static_cast<Float>(i);
+  const auto scale = static_cast<Float>(scale_);
+  const auto in_size = static_cast<Float>(in_);
+  const auto out_size = static_cast<Float>(out_);
+  const Float half_pixel = (x + kHalf) / scale - kHalf;
   switch (coordinate_) {
     case Coordinate::half_pixel: return half_pixel;
     case Coordinate::half_pixel_symmetric:
-      return in_size / 2 * (1 - out_size / exact_size) + half_pixel;
-    case Coordinate::pytorch_half_pixel: return out_ > 1 ? half_pixel : 0;
-    case Coordinate::align_corners:
-      return exact_size > 1 ? x * (in_size - 1) / (exact_size - 1) : 0;
-    case Coordinate::asymmetric: return x / scale_;
+      return in_size / 2 * (1 - out_size / (scale * in_size)) + (x + kHalf) / scale - kHalf;
+    case Coordinate::pytorch_half_pixel: return out_ > 1 ? half_pixel : Float{0};
+    case Coordinate::align_corners: {
+      // ONNX means the size before it is rounded to whole elements.
+      const Float scaled = scale * in_size;
+      const bool whole = std::abs(scaled - out_size) < static_cast<Float>(1e-5) * out_size;
+      const Float exact_size = whole ? out_size : scaled;
+      return exact_size > 1 ? x * (in_size - 1) / (exact_size - 1) : Float{0};
+    }
+    case Coordinate::asymmetric: return x / scale;
+    case Coordinate::tf_half_pixel_for_nn: return (x + kHalf) / scale;
     case Coordinate::tf_crop_and_resize: break;
   }
-  if (out_ <= 1) return 0.5 * (start_ + end_) * (in_size - 1);
-  return start_ * (in_size - 1) + x * (end_ - start_) * (in_size - 1) / (out_size - 1);
+  const auto start = static_cast<Float>(start_);
+  const auto end = static_cast<Float>(end_);
+  if (out_ <= 1) return kHalf * (start + end) * (in_size - 1);
+  return start * (in_size - 1) + x * (end - start) * (in_size - 1) / (out_size - 1);
+}
+
+double ResizeAxis::position(std::int64_t i) const {
+  constexpr std::int64_t kExact = std::int64_t{1} << 24;
+  if (in_ > kExact || out_ > kExact) return position_in<double>(i);
+  return double{position_in<float>(i)};
 }
 
 std::int64_t ResizeAxis::nearest(double position) const {
@@ -59,6 +73,9 @@ std::int64_t ResizeAxis::nearest(double position) const {
     case Rounding::prefer_ceil: rounded = std::floor(position + 0.5); break;
     case Rounding::floor: rounded = std::floor(position); break;
     case Rounding::ceil: rounded = std::ceil(position); break;
+    case Rounding::floor_up_ceil_down:
+      rounded = scale_ < 1 ? std::ceil(position) : std::floor(position);
+      break;
   }
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(rounded), 0, in_ - 1);
 }

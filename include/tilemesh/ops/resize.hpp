@@ -17,7 +17,8 @@ class ResizeAxis {
   double scale() const { return scale_; }
   /// True if the dim comes out as it goes in.
   bool untouched() const { return untouched_; }
-  /// Where element `i` of the output lies in the input, in elements; it may be outside.
+  /// Where element `i` of the output lies in the input, in elements; it may be outside. Computed in
+  /// f32, as ONNX's scales are (docs/onnx.md), where that holds all indices.
   double position(std::int64_t i) const;
   /// The input element that stands for a position, by the call's way of rounding.
   std::int64_t nearest(double position) const;
@@ -31,9 +32,13 @@ class ResizeAxis {
     pytorch_half_pixel,
     align_corners,
     asymmetric,
+    tf_half_pixel_for_nn,
     tf_crop_and_resize
   };
-  enum class Rounding { prefer_floor, prefer_ceil, floor, ceil };
+  enum class Rounding { prefer_floor, prefer_ceil, floor, ceil, floor_up_ceil_down };
+
+  template <class Float>
+  Float position_in(std::int64_t i) const;
 
   Coordinate coordinate_ = Coordinate::half_pixel;
   Rounding rounding_ = Rounding::prefer_floor;

@@ -96,18 +96,25 @@ void emit_resize(Node& node, const Plan& plan, Attributes attributes) {
   node.set(0, node.emit("resize", {x}, std::move(attributes)));
 }
 
-// Upsample 7 and 9, Resize 10: outputs lie at x / scale, the nearest is the one before.
+// Upsample 7 and 9, Resize 10: outputs lie at x / scale. The nearest is the one before where a dim
+// grows, the one behind where it shrinks, which Upsample may not do.
 void old_resize(Node& node) {
   const Value x = node.in(0);
   const bool attribute = node.row().name == "Upsample" && node.version() < 9;
   if (attribute && !node.has_attribute("scales")) node.required_integers("scales");
   const Numbers scales = attribute ? node.numbers("scales") : node.known_numbers(1, "scales");
+  for (const double scale : scales) {
+    if (node.row().name == "Upsample" && scale < 1) {
+      node.invalid(fmt::format("it has a scale of {}, 1 or more is wanted: use Resize", scale));
+    }
+  }
   Integers axes(static_cast<std::size_t>(node.rank(x)));
   std::iota(axes.begin(), axes.end(), 0);
   std::string mode = node.text("mode", "nearest");
   if (mode == "bilinear" || mode == "trilinear") mode = "linear";
-  emit_resize(node, plan_scales(node, node.shape(x), scales, axes),
-              {{"mode", mode}, {"coordinate", "asymmetric"}, {"nearest_mode", "floor"}});
+  emit_resize(
+      node, plan_scales(node, node.shape(x), scales, axes),
+      {{"mode", mode}, {"coordinate", "asymmetric"}, {"nearest_mode", "floor_up_ceil_down"}});
 }
 
 void resize(Node& node) {
@@ -123,8 +130,6 @@ void resize(Node& node) {
   Plan plan = by_size ? plan_sizes(node, from, node.known_integers(3, "sizes"), axes)
                       : plan_scales(node, from, node.known_numbers(2, "scales"), axes);
   const std::string coordinate = node.text("coordinate_transformation_mode", "half_pixel");
-  if (coordinate == "tf_half_pixel_for_nn")
-    node.unsupported("tf_half_pixel_for_nn isn't supported");
   if (coordinate == "tf_crop_and_resize") add_roi(node, node.known_numbers(1, "roi"), axes, plan);
   const std::string mode = node.text("mode", "nearest");
   emit_resize(node, plan,

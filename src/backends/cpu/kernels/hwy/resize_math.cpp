@@ -17,14 +17,16 @@ HWY_INLINE void mix(const float* low, const float* high, float weight, std::int6
                     float* out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // Not low + weight * (high - low): infinities on both sides would make NaN of it.
   const auto w = hn::Set(d, weight);
+  const auto rest = hn::Set(d, 1 - weight);
   std::int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const auto a = hn::LoadU(d, low + i);
-    hn::StoreU(hn::MulAdd(w, hn::Sub(hn::LoadU(d, high + i), a), a), d, out + i);
+    const auto a = hn::Mul(rest, hn::LoadU(d, low + i));
+    hn::StoreU(hn::MulAdd(w, hn::LoadU(d, high + i), a), d, out + i);
   }
   for (; i < count; ++i) {
-    out[i] = low[i] + weight * (high[i] - low[i]);
+    out[i] = (1 - weight) * low[i] + weight * high[i];
   }
 }
 
@@ -32,8 +34,8 @@ void along_row(const float* row, const Tap* taps, std::int64_t count, std::int64
                float* out) {
   if (pixel == 1) {
     for (std::int64_t i = 0; i < count; ++i) {
-      const float low = row[taps[i].low];
-      out[i] = low + taps[i].weight * (row[taps[i].high] - low);
+      const float weight = taps[i].weight;
+      out[i] = (1 - weight) * row[taps[i].low] + weight * row[taps[i].high];
     }
     return;
   }

@@ -10,6 +10,7 @@ using testing::expect_like_reference;
 using testing::laid;
 using testing::Range;
 using testing::rows;
+using testing::Tolerance;
 
 OpCall resize_of(const OperandType& x, const std::vector<std::int64_t>& sizes, const char* mode,
                  const char* coordinate, const char* rounding = "round_prefer_floor") {
@@ -41,6 +42,22 @@ TEST(Resize, LinearUpAndDown) {
       expect_like_reference(resize_of(rows({2, 3, 5, 7}), sizes, "linear", coordinate));
     }
   }
+}
+
+TEST(Resize, OddValuesStayWhatTheyAre) {
+  constexpr Range kSpecials{.specials = true};
+  // The largest numbers may cancel but for their rounding: NaN and infinities are what counts here.
+  constexpr Tolerance kLoose{.relative = 1e-5, .absolute = 1e33};
+  for (const char* coordinate : kCoordinates) {
+    for (const std::vector<std::int64_t>& sizes :
+         std::vector<std::vector<std::int64_t>>{{9, 3, 10, 14}, {9, 3, 4, 3}, {9, 3, 5, 20}}) {
+      expect_like_reference(resize_of(rows({9, 3, 5, 7}), sizes, "linear", coordinate), {kSpecials},
+                            kLoose);
+    }
+  }
+  const OperandType pixels = laid({9, 16, 3, 4}, Layout::channels_last(4));
+  expect_like_reference(resize_of(pixels, {9, 16, 6, 8}, "linear", "half_pixel"), {kSpecials},
+                        kLoose);
 }
 
 TEST(Resize, OneDimAndManyTypes) {
