@@ -74,6 +74,10 @@ std::vector<OperandType> infer_conv(const OpCall& call) {
     const std::int64_t padded =
         checked_add(checked_add(window.in[at], window.pads_begin[at]), window.pads_end[at]);
     const std::int64_t room = padded - extent(window, at);
+    if (room < 0 && window.in[at] == 0) {  // SAME pads of an empty image
+      sizes.push_back(0);
+      continue;
+    }
     if (room < 0) {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("a kernel that spans {} doesn't fit dim {} of input {} with its pads "

@@ -35,6 +35,7 @@ std::int64_t pooled_size(const OpCall& call, const Window& window, std::size_t d
   const std::int64_t padded =
       checked_add(checked_add(window.in[dim], window.pads_begin[dim]), window.pads_end[dim]);
   const std::int64_t room = padded - extent(window, dim);
+  if (room < 0 && window.in[dim] == 0) return 0;  // SAME pads of an empty image
   if (room < 0) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -140,8 +141,8 @@ void max_pool(const OpCall& call, Inputs inputs, Outputs outputs) {
     std::int64_t where = -1;
     each_tap(w, at, [&](std::int64_t a, std::int64_t b, std::int64_t c) {
       const T value = x[plane + (a * w.in[1] + b) * w.in[2] + c];
-      const bool better = value > best || is_nan(value) || where < 0;
-      if (!better || is_nan(best)) return;
+      // NaN is left out where there is a number.
+      if (where >= 0 && !(value > best) && (is_nan(value) || !is_nan(best))) return;
       best = value;
       where = plane + (columns ? a + w.in[0] * (b + w.in[1] * c) : (a * w.in[1] + b) * w.in[2] + c);
     });

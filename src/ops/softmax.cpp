@@ -85,7 +85,9 @@ void run_log_softmax(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 void run_hardmax(const OpCall& call, Inputs inputs, Outputs outputs) {
   each_lane(call, inputs, outputs, [](std::vector<double>& values) {
-    const auto top = std::ranges::max_element(values);
+    // NaN is the top where there is one: as arg_max has it.
+    auto top = std::ranges::find_if(values, [](double value) { return std::isnan(value); });
+    if (top == values.end()) top = std::ranges::max_element(values);
     for (auto at = values.begin(); at != values.end(); ++at) {
       if (at != top) *at = 0;
     }

@@ -43,9 +43,32 @@ TEST(MaxPool, PaddingNeverWins) {
               ElementsAre(-128, -100));
 }
 
-TEST(MaxPool, NanWins) {
-  const Value x = f32({1, 1, 3}, {1, kNan, 5});
-  EXPECT_TRUE(std::isnan(elements<float>(run("max_pool", {x}, {{"kernel", Ints{3}}}))[0]));
+TEST(MaxPool, LeavesNanOut) {
+  const Value x = f32({1, 1, 5}, {kNan, 1, kNan, 5, kNan});
+  const auto y = run_all("max_pool", {x}, {{"kernel", Ints{3}}}, 2);
+  EXPECT_THAT(elements<float>(y[0]), ElementsAre(1, 5, 5));
+  EXPECT_THAT(elements<std::int64_t>(y[1]), ElementsAre(1, 3, 3));
+  const Value none = f32({1, 1, 4}, {kNan, kNan, -kInf, -kInf});
+  const auto z = run_all("max_pool", {none}, {{"kernel", Ints{2}}}, 2);
+  EXPECT_TRUE(std::isnan(elements<float>(z[0])[0]));
+  EXPECT_EQ(elements<float>(z[0])[1], -kInf);
+  EXPECT_EQ(elements<float>(z[0])[2], -kInf);
+  EXPECT_THAT(elements<std::int64_t>(z[1]), ElementsAre(0, 2, 2));
+}
+
+TEST(Pool, AnEmptyImageHasNoWindows) {
+  const Attributes same = {{"kernel", Ints{2, 1}}, {"pads", Ints{0, 0, 1, 0}}};
+  for (const char* op : {"max_pool", "average_pool"}) {
+    EXPECT_EQ(run(op, {f32({2, 3, 0, 4}, {})}, same).type.shape, (Shape{2, 3, 0, 4})) << op;
+  }
+  const Value y =
+      run("conv", {f32({2, 1, 0, 4}, {}), f32({1, 1, 2, 1}, {1, 1})}, {{"pads", Ints{0, 0, 1, 0}}});
+  EXPECT_EQ(y.type.shape, (Shape{2, 1, 0, 4}));
+}
+
+TEST(GlobalPool, NanWins) {
+  const Value y = run("global_max_pool", {f32({1, 1, 3}, {1, kNan, 5})});
+  EXPECT_TRUE(std::isnan(elements<float>(y)[0]));
 }
 
 TEST(Pool, CeilModeLeavesOutWindowsInThePadding) {
@@ -153,6 +176,8 @@ TEST(Softmax, OddLanes) {
 
 TEST(Hardmax, TakesTheFirstOfEqualOnes) {
   EXPECT_THAT(elements<float>(run("hardmax", {f32({4}, {1, 3, 3, 2})})), ElementsAre(0, 1, 0, 0));
+  EXPECT_THAT(elements<float>(run("hardmax", {f32({4}, {1, kNan, 3, kNan})})),
+              ElementsAre(0, 1, 0, 0));
 }
 
 TEST(LpNormalization, BothNormsAndZero) {

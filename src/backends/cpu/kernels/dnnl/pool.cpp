@@ -1,6 +1,11 @@
 #include "backends/cpu/kernels/dnnl/pool.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tilemesh/types/half.hpp"
+#include "tilemesh/types/strided.hpp"
 
 #include "backends/cpu/kernels/dnnl/conv.hpp"
 #include "backends/cpu/kernels/dnnl/descriptor.hpp"
@@ -25,6 +30,92 @@ bool grow_pads(Window& window, const Shape& input, const Shape& output) {
   }
   return grew;
 }
+
+/// A max pool of oneDNN's, which leaves NaN out and starts from the lowest finite number: windows
+/// of NaN or -infinity alone are looked at once more.
+class MaxPoolKernel final : public Kernel {
+ public:
+  MaxPoolKernel(std::unique_ptr<Kernel> pool, const OpCall& call, Window window)
+      : pool_(std::move(pool)),
+        input_(call.inputs[0]),
+        output_(call.outputs[0]),
+        window_(std::move(window)) {}
+
+  std::int64_t scratch_bytes() const override { return pool_->scratch_bytes(); }
+  void run(std::byte* const* operands, std::byte* scratch) override {
+    pool_->run(operands, scratch);
+    if (input_.dtype == DType::f32) {
+      look_again<float>(operands[0], operands[1]);
+    } else {
+      look_again<BFloat16>(operands[0], operands[1]);
+    }
+  }
+  int threads() const override { return pool_->threads(); }
+  std::string_view name() const override { return pool_->name(); }
+
+ private:
+  static bool is_lowest(float value) { return value <= -std::numeric_limits<float>::max(); }
+  static bool is_lowest(BFloat16 value) { return static_cast<float>(value) <= -0x1.fep127f; }
+
+  template <class T>
+  void look_again(const std::byte* input, std::byte* output) const {
+    auto* y = reinterpret_cast<T*>(output);
+    const std::int64_t count = output_.bytes() / size_of(output_.dtype);
+    int found = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      found |= is_lowest(y[i]) ? 1 : 0;
+    }
+    if (found == 0) return;
+    const auto* x = reinterpret_cast<const T*>(input);
+    Dims index;
+    index.resize(static_cast<std::size_t>(output_.shape.rank()));
+    for (std::int64_t i = 0; i < output_.shape.element_count(); ++i) {
+      T& value = y[element_offset(output_.layout, output_.shape, index)];
+      if (is_lowest(value)) value = largest<T>(x, index);
+      for (std::size_t d = index.size(); d-- > 0;) {
+        if (++index[d] < output_.shape[static_cast<int>(d)]) break;
+        index[d] = 0;
+      }
+    }
+  }
+
+  /// The largest number of the window at an output's index; NaN if it holds no number.
+  template <class T>
+  T largest(const T* x, const Dims& index) const {
+    std::int64_t taps = 1;
+    for (const std::int64_t size : window_.kernel) {
+      taps *= size;
+    }
+    T best(-std::numeric_limits<float>::infinity());
+    bool found = false;
+    for (std::int64_t tap = 0; tap < taps; ++tap) {
+      Dims at = index;
+      bool inside = true;
+      std::int64_t rest = tap;
+      for (std::size_t d = window_.kernel.size(); d-- > 0;) {
+        const std::int64_t step = rest % window_.kernel[d];
+        rest /= window_.kernel[d];
+        std::int64_t& place = at[d + 2];
+        place =
+            place * window_.strides[d] - window_.pads_begin[d] + step * (window_.dilations[d] + 1);
+        inside = inside && place >= 0 && place < input_.shape[static_cast<int>(d) + 2];
+      }
+      if (!inside) continue;
+      const T value = x[element_offset(input_.layout, input_.shape, at)];
+      const auto number = static_cast<float>(value);
+      if (!found || number > static_cast<float>(best) || std::isnan(static_cast<float>(best))) {
+        best = value;
+        found = true;
+      }
+    }
+    return best;
+  }
+
+  std::unique_ptr<Kernel> pool_;
+  OperandType input_;
+  OperandType output_;
+  Window window_;
+};
 
 template <class Pooling>
 std::unique_ptr<Kernel> pool_kernel(const typename Pooling::desc& desc, int threads,
@@ -72,7 +163,8 @@ Window window_of(const OpCall& call) {
 std::unique_ptr<Kernel> make_max_pool(const OpCall& call, const KernelContext& context) {
   Window window = window_of(call);
   grow_pads(window, call.inputs[0].shape, call.outputs[0].shape);
-  return make_pool(call, context, algorithm::pooling_max, window);
+  return std::make_unique<MaxPoolKernel>(make_pool(call, context, algorithm::pooling_max, window),
+                                         call, window);
 }
 
 std::unique_ptr<Kernel> make_average_pool(const OpCall& call, const KernelContext& context) {

@@ -65,6 +65,34 @@ TEST(OnednnPool, WholeImage) {
   fixture.expect_reference(1e-5F, 1e-6F);
 }
 
+TEST(OnednnPool, WindowsWithoutNumbers) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const Layout& layout : kLayouts) {
+    for (const std::int64_t channels : {3, 16, 19}) {
+      const OpCall call = make_call(
+          "max_pool",
+          {{"kernel", Integers{2, 2}}, {"strides", Integers{2, 2}}, {"pads", Integers{0, 1, 0, 0}}},
+          {operand({2, channels, 6, 9}, layout)}, layout);
+      KernelOffer offer = offer_of(call, "onednn");
+      ASSERT_TRUE(offer.kernel) << offer.refusal;
+      Fixture fixture(call);
+      // Every place of a window gets its turn: numbers are rare.
+      std::vector<float> values(static_cast<std::size_t>(2 * channels * 6 * 9));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = i % 7 == 3 ? -static_cast<float>(i) : i % 3 == 0 ? kNan : -kInfinity;
+      }
+      std::fill(values.begin(), values.begin() + 54, kNan);
+      std::fill(values.begin() + 54, values.begin() + 108, -kInfinity);
+      fixture.set_input(0, values);
+      fixture.run(*offer.kernel);
+      fixture.expect_reference(0, 0);
+      EXPECT_TRUE(std::isnan(fixture.output()[0]));
+      EXPECT_EQ(fixture.output()[15], -kInfinity);  // 3 x 5 outputs a plane
+    }
+  }
+}
+
 TEST(OnednnPool, OneDim) {
   check("max_pool", {{"kernel", Integers{4}}, {"strides", Integers{3}}}, {2, 6, 29},
         Layout::rows());
