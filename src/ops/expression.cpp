@@ -10,7 +10,7 @@
 namespace tilemesh {
 namespace {
 
-// Every branch is written so that NaN stays NaN, as in ONNX.
+// Every branch is written so that NaN stays NaN.
 double clipped(double x, double low, double high) {
   const double raised = x < low ? low : x;
   return raised > high ? high : raised;
@@ -125,7 +125,7 @@ constexpr ScalarRow kRows[] = {
      }},
     {F::softsign, "softsign", 1, 0,
      [](double x, double, double, double) {
-       return std::isinf(x) ? std::copysign(1.0, x) : x / (1 + std::abs(x));
+       return x / (1 + std::abs(x));
      }},
     {F::swish, "swish", 1, 1,
      [](double x, double, double alpha, double) {

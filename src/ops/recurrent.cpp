@@ -357,6 +357,8 @@ void run_sequence(const Sizes& s, const Operands<T>& operands, Direction<T>& dir
   std::vector<double> h = initial(operands.at(kInitialH, state), s.hidden);
   std::vector<double> c = initial(operands.at(kInitialC, state), s.hidden);
   const std::int64_t length = operands.lengths[static_cast<std::size_t>(entry)];
+  // An entry that takes no step beside others that do leaves zeros, not its initial states.
+  if (length == 0 && s.steps > 0) return;
   const bool backwards = s.reverse || number == 1;
   for (std::int64_t k = 0; k < length; ++k) {
     const std::int64_t step = backwards ? length - 1 - k : k;

@@ -187,6 +187,18 @@ TEST(Recurrent, LengthsEndASequence) {
   EXPECT_THROW(run("lstm", {x, w, r, absent(), i64({2}, {2, 5})}, attributes), Error);
 }
 
+TEST(Recurrent, AnEntryOfLengthZeroLeavesZeros) {
+  const std::vector<Value> inputs = {f32({1, 2, 1}, {1, 1}),
+                                     f32({1, 1, 1}, {1}),
+                                     f32({1, 1, 1}, {0}),
+                                     absent(),
+                                     value<int>(DType::i32, {2}, {0, 1}),
+                                     f32({1, 2, 1}, {0.25F, 0.25F})};
+  const auto results = run_all("rnn", inputs, {{"hidden_size", kOne}}, 2);
+  expect_near(results[0], {0, std::tanh(1)});
+  expect_near(results[1], {0, std::tanh(1)});
+}
+
 TEST(Recurrent, EmptySequenceGivesTheInitialState) {
   const std::vector<Value> inputs = {f32({0, 1, 1}, {}), random({1, 1, 1}),
                                      random({1, 1, 1}),  absent(),

@@ -137,17 +137,14 @@ T combined(Kind kind, T sum, T x) {
 /// What becomes of a sum over `count` elements.
 template <class T>
 T finished(Kind kind, T sum, std::int64_t count) {
-  const auto value = static_cast<double>(sum);
-  switch (kind) {
-    case Kind::mean:
-      if constexpr (std::is_same_v<T, double>) return sum / static_cast<double>(count);
-      return count == 0 ? T{} : static_cast<T>(sum / static_cast<T>(count));
-    case Kind::l2: return static_cast<T>(std::sqrt(value));
-    case Kind::log_sum:
-      if constexpr (std::is_same_v<T, double>) return std::log(value);
-      return saturated<T>(std::trunc(std::log(value)));
-    default: return sum;
+  if constexpr (std::is_same_v<T, double>) {
+    if (kind == Kind::mean) return sum / static_cast<double>(count);
+    if (kind == Kind::l2) return std::sqrt(sum);
+    if (kind == Kind::log_sum) return std::log(sum);
+  } else if (kind == Kind::mean) {
+    return count == 0 ? T{} : static_cast<T>(sum / static_cast<T>(count));
   }
+  return sum;
 }
 
 template <class T>
@@ -167,6 +164,10 @@ void reduce(const OpCall& call, Inputs inputs, Outputs outputs, Kind kind) {
 
 template <Kind kind>
 void run_reduce(const OpCall& call, Inputs inputs, Outputs outputs) {
+  // Of integers these two are seldom whole: computed in double, and stored as a cast would.
+  if constexpr (kind == Kind::l2 || kind == Kind::log_sum) {
+    return reduce<double>(call, inputs, outputs, kind);
+  }
   visit_wide(call.inputs[0].dtype,
              [&](auto tag) { reduce<typename decltype(tag)::type>(call, inputs, outputs, kind); });
 }

@@ -79,6 +79,23 @@ TEST(Reduce, IntegersStayExact) {
   EXPECT_THAT(elements<int>(run("reduce_max", {boolean({2}, {0, 1})})), ElementsAre(1));
 }
 
+TEST(Reduce, RootsAndLogarithmsOfIntegersAreCutOffAndHeldInRange) {
+  const auto of = [](const char* op, DType dtype, const std::vector<std::int64_t>& values) {
+    const Value x = value<std::int64_t>(dtype, {static_cast<std::int64_t>(values.size())}, values);
+    return elements<std::int64_t>(run(op, {x}))[0];
+  };
+  EXPECT_EQ(of("reduce_l2", DType::i32, {2, 2}), 2);       // 2.83
+  EXPECT_EQ(of("reduce_l2", DType::u8, {200, 200}), 255);  // 282.8
+  EXPECT_EQ(of("reduce_l2", DType::i32, {2147483647, 2147483647}), 2147483647);
+  EXPECT_EQ(of("reduce_log_sum", DType::i32, {10, 12}), 3);  // 3.09
+  EXPECT_EQ(of("reduce_log_sum", DType::i32, {3, -3}), -2147483648);
+  EXPECT_EQ(of("reduce_log_sum", DType::i32, {-3}), 0);  // NaN, cast
+  constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(of("reduce_log_sum", DType::i64, {kMost, kMost}), 44);  // 64 ln 2 = 44.36
+  EXPECT_EQ(of("reduce_log_sum_exp", DType::i32, {7, 7}), 7);       // 7.69
+  EXPECT_EQ(of("reduce_log_sum_exp", DType::i8, {127, 127, 127}), 127);
+}
+
 TEST(Reduce, NanAndInfinity) {
   EXPECT_TRUE(std::isnan(elements<float>(run("reduce_max", {f32({2}, {kNan, 1})}))[0]));
   EXPECT_TRUE(std::isnan(elements<float>(run("reduce_min", {f32({2}, {1, kNan})}))[0]));
@@ -99,6 +116,17 @@ TEST(Arg, TiesAndDims) {
   EXPECT_THAT(elements<int>(run("arg_min", {x}, last)), ElementsAre(0, 2));
   EXPECT_THAT(elements<int>(run("arg_max", {i64({2}, {kBig - 1, kBig})})), ElementsAre(1));
   EXPECT_THAT(infer_error("arg_max", {f32({0, 2}, {})}), HasSubstr("dim 0 of [0,2]"));
+}
+
+TEST(Arg, NanIsChosen) {
+  const Value x = f32({4, 3}, {1, kNan, 3, kNan, 1, kNan, 3, 1, 2, kNan, kNan, kNan});
+  for (const char* op : {"arg_max", "arg_min"}) {
+    const Value first = run(op, {x}, {{"axis", kOne}});
+    const Value last = run(op, {x}, {{"axis", kOne}, {"select_last_index", kOne}});
+    const int number = std::string_view(op) == "arg_max" ? 0 : 1;
+    EXPECT_THAT(elements<int>(first), ElementsAre(1, 0, number, 0)) << op;
+    EXPECT_THAT(elements<int>(last), ElementsAre(1, 2, number, 2)) << op;
+  }
 }
 
 TEST(CumSum, AllModes) {

@@ -51,9 +51,11 @@ Factors arg_factors(const OpCall& call) {
   return builder.build();
 }
 
-/// True if `value` takes the place of `best`; `last` prefers the later of equal ones.
+/// True if `value` takes the place of `best`; `last` prefers the later of equal ones. NaN is chosen
+/// over every number, as reduce_max and reduce_min choose it.
 template <class T>
 bool replaces(T value, T best, bool largest, bool last) {
+  if (is_nan(value) || is_nan(best)) return is_nan(value) && (last || !is_nan(best));
   return value == best ? last : largest ? value > best : value < best;
 }
 

@@ -116,14 +116,14 @@ void run_not(const OpCall& call, Inputs inputs, Outputs outputs) {
 
 void run_thresholded_relu(const OpCall& call, Inputs inputs, Outputs outputs) {
   const double alpha = parameters_of(call).alpha;
-  each<double>(call, inputs, outputs, [&](double x) { return x <= alpha ? 0 : x; });
+  each<double>(call, inputs, outputs, [&](double x) { return x > alpha ? x : 0; });
 }
 
 void run_shrink(const OpCall& call, Inputs inputs, Outputs outputs) {
   const auto [lambd, bias] = parameters_of(call);
-  // Integers go through double too: the attributes are numbers.
+  // Integers go through double too: the attributes are numbers. NaN gives 0, as ONNX's "otherwise".
   each<double>(call, inputs, outputs, [l = lambd, b = bias](double x) {
-    return x < -l ? x + b : x > l ? x - b : std::isnan(x) ? x : 0;
+    return x < -l ? x + b : x > l ? x - b : 0;
   });
 }
 

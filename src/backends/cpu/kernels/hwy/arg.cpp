@@ -1,3 +1,4 @@
+#include <cmath>
 #include <string>
 
 #include "offers.hpp"
@@ -8,8 +9,8 @@ namespace {
 
 constexpr double kNanosecondsPerElement = 0.6;
 
-/// arg_max and arg_min of f32 in rows, seen as [outer, size, inner]. A NaN is never chosen over a
-/// number that came before it, as comparisons say.
+/// arg_max and arg_min of f32 in rows, seen as [outer, size, inner]. NaN is chosen over every
+/// number.
 class ArgKernel final : public Kernel {
  public:
   ArgKernel(const OpCall& call, int axis, int device_threads)
@@ -45,13 +46,23 @@ class ArgKernel final : public Kernel {
   std::int64_t place_in(const float* x) const {
     float best = *x;
     std::int64_t place = 0;
+    if (std::isnan(best)) return nan_place(x, 0);
     for (std::int64_t k = 1; k < size_; ++k) {
       const float value = x[k * inner_];
-      const bool better = largest_ ? value > best : value < best;
-      if (better || (last_ && value == best)) {
+      const bool worse = largest_ ? value <= best : value >= best;  // not if it is NaN
+      if (!worse || (last_ && value == best)) {
+        if (std::isnan(value)) return nan_place(x, k);
         best = value;
         place = k;
       }
+    }
+    return place;
+  }
+
+  std::int64_t nan_place(const float* x, std::int64_t first) const {
+    std::int64_t place = first;
+    for (std::int64_t k = first + 1; last_ && k < size_; ++k) {
+      if (std::isnan(x[k * inner_])) place = k;
     }
     return place;
   }

@@ -94,9 +94,7 @@ struct Softplus {
 };
 struct Softsign {
   static HWY_INLINE V call(D d, V x, Parameters) {
-    const V one = hn::Set(d, 1.0f);
-    const V ratio = hn::Div(x, hn::Add(one, hn::Abs(x)));
-    return hn::IfThenElse(hn::IsInf(x), hn::CopySign(one, x), ratio);
+    return hn::Div(x, hn::Add(hn::Set(d, 1.0f), hn::Abs(x)));
   }
 };
 struct Swish {

@@ -16,6 +16,7 @@ using Integers = std::vector<std::int64_t>;
 const char* const kReductions[] = {"reduce_sum",  "reduce_mean", "reduce_max", "reduce_min",
                                    "reduce_prod", "reduce_l1",   "reduce_l2",  "reduce_sum_square"};
 const std::vector<Range> kNearOne = {Range{.low = -1.1, .high = 1.1}};
+constexpr Range kSpecials{.specials = true};
 constexpr Tolerance kTolerance{.relative = 1e-5, .absolute = 1e-5};
 
 TEST(Reduce, AllAxes) {
@@ -95,6 +96,39 @@ TEST(Arg, FirstAndLastOfEqualOnes) {
                                 {Range{.low = 1, .high = 1}});
         }
       }
+    }
+  }
+}
+
+TEST(Arg, NanIsChosen) {
+  for (const char* op : {"arg_max", "arg_min"}) {
+    for (const int last : {0, 1}) {
+      for (const std::int64_t size : {1, 2, 5, 30}) {
+        expect_like_reference(
+            call_of(op, {rows({40, size, 3})}, {{"axis", 1}, {"select_last_index", last}}),
+            {kSpecials});
+      }
+    }
+  }
+}
+
+TEST(Reduce, ExtremesOfOddValues) {
+  for (const char* op : {"reduce_max", "reduce_min"}) {
+    for (const std::int64_t size : {1, 3, 16, 19, 70}) {
+      expect_like_reference(call_of(op, {rows({9, size})}, {{"axes", Integers{1}}}), {kSpecials});
+      expect_like_reference(call_of(op, {rows({9, size})}, {{"axes", Integers{0}}}), {kSpecials});
+      expect_like_reference(call_of(op, {rows({2, 3, size})}, {{"axes", Integers{0, 1, 2}}}),
+                            {kSpecials});
+    }
+  }
+  expect_like_reference(call_of("global_max_pool", {rows({7, 5, 3, 5})}), {kSpecials});
+}
+
+TEST(Softmax, OfOddValues) {
+  for (const char* op : {"softmax", "log_softmax"}) {
+    for (const int axis : {1, 2}) {
+      expect_like_reference(call_of(op, {rows({40, 3, 5})}, {{"axis", axis}}), {kSpecials});
+      expect_like_reference(call_of(op, {rows({40, 20, 1})}, {{"axis", axis}}), {kSpecials});
     }
   }
 }
