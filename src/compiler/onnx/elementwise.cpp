@@ -20,14 +20,32 @@ void variadic(Node& node) {
   node.set(0, result);
 }
 
+// The largest finite number of a float dtype.
+double highest(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 65504;
+    case DType::bf16: return 0x1.fep127;
+    case DType::f64: return std::numeric_limits<double>::max();
+    default: return double{std::numeric_limits<float>::max()};
+  }
+}
+
+// A bound that a run gives. One that is NaN bounds nothing, which max and min would spread.
+Value bounded(Node& node, Value x, Value bound, std::string_view beyond) {
+  if (!is_float(node.dtype(x))) {
+    return node.emit(beyond == "less" ? "max" : "min", {x, bound});
+  }
+  return node.emit("where", {node.emit(beyond, {x, bound}), bound, x});
+}
+
+// Bounds that aren't given are the ends of the finite numbers: an infinity is held there.
 void clip(Node& node) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Value x = node.in(0);
   const DType dtype = node.dtype(x);
   if (node.version() < 11) {
+    const double most = highest(DType::f32);
     node.set(0, node.emit("clip", {x},
-                          {{"min", node.number("min", -kInfinity)},
-                           {"max", node.number("max", kInfinity)}}));
+                          {{"min", node.number("min", -most)}, {"max", node.number("max", most)}}));
     return;
   }
   const Value low = node.in_or_none(1);
@@ -36,14 +54,29 @@ void clip(Node& node) {
       (low == kNoValue || node.is_constant(low)) && (high == kNoValue || node.is_constant(high));
   // Attributes are doubles, which don't hold all 64-bit integers.
   if (known && is_float(dtype)) {
-    node.set(0, node.emit("clip", {x},
-                          {{"min", low == kNoValue ? -kInfinity : node.known_number(1, "min")},
-                           {"max", high == kNoValue ? kInfinity : node.known_number(2, "max")}}));
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    const auto or_none = [](double bound, double none) {
+      return std::isnan(bound) ? none : bound;
+    };
+    const double most = highest(dtype);
+    node.set(
+        0,
+        node.emit(
+            "clip", {x},
+            {{"min", low == kNoValue ? -most : or_none(node.known_number(1, "min"), -kInfinity)},
+             {"max", high == kNoValue ? most : or_none(node.known_number(2, "max"), kInfinity)}}));
     return;
   }
+  const auto bound_of = [&](Value given, double none) {
+    return given == kNoValue && is_float(dtype) ? node.scalar(dtype, none)
+           : given == kNoValue                  ? kNoValue
+                                                : node.reshape(given, {});
+  };
   Value result = x;
-  if (low != kNoValue) result = node.emit("max", {result, node.reshape(low, {})});
-  if (high != kNoValue) result = node.emit("min", {result, node.reshape(high, {})});
+  for (const auto& [bound, beyond] : {std::pair{bound_of(low, -highest(dtype)), "less"},
+                                      std::pair{bound_of(high, highest(dtype)), "greater"}}) {
+    if (bound != kNoValue) result = bounded(node, result, bound, beyond);
+  }
   node.set(0, result);
 }
 

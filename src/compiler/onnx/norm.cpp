@@ -33,23 +33,34 @@ Value along_channels(Node& node, Value value, int rank) {
   return node.reshape(value, Shape(sizes));
 }
 
-// In training mode the batch gives mean and variance, and the running ones follow it.
+// In training mode the batch gives mean and variance, and the running ones follow it. The batch,
+// its scale and the running ones may be of three dtypes, each narrower than what their sums need.
 void train_batch(Node& node) {
   const Value x = node.in(0);
   const int rank = node.rank(x);
   if (rank < 2) node.invalid("it has no channels");
-  const Value mean = mean_over(node, x, all_but_channels(rank), false);
-  const Value centred = node.emit("sub", {x, along_channels(node, mean, rank)});
+  bool twice = false;
+  for (int i = 0; i < 5; ++i)
+    twice = twice || node.dtype(node.in(i)) == DType::f64;
+  const DType wide = twice ? DType::f64 : DType::f32;
+  const Value batch = node.cast(x, wide);
+  const Value mean = mean_over(node, batch, all_but_channels(rank), false);
+  const Value centred = node.emit("sub", {batch, along_channels(node, mean, rank)});
   const Value variance =
       mean_over(node, node.emit("mul", {centred, centred}), all_but_channels(rank), false);
-  node.set(0, node.emit("batch_normalization", {x, node.in(1), node.in(2), mean, variance},
-                        {{"epsilon", node.number("epsilon", 1e-5)}}));
+  const Value result =
+      node.emit("batch_normalization",
+                {batch, node.cast(node.in(1), wide), node.cast(node.in(2), wide), mean, variance},
+                {{"epsilon", node.number("epsilon", 1e-5)}});
+  node.set(0, node.cast(result, node.dtype(x)));
   const double momentum = node.number("momentum", 0.9);
-  const auto blend = [&](Value running, Value batch) {
+  const auto blend = [&](Value running, Value fresh) {
     const auto scaled = [&](Value value, double factor) {
       return node.emit("linear", {value}, {{"alpha", factor}, {"beta", 0.0}});
     };
-    return node.emit("add", {scaled(running, momentum), scaled(batch, 1 - momentum)});
+    const Value sum =
+        node.emit("add", {scaled(node.cast(running, wide), momentum), scaled(fresh, 1 - momentum)});
+    return node.cast(sum, node.dtype(running));
   };
   if (node.wants(1)) node.set(1, blend(node.in(3), mean));
   if (node.wants(2)) node.set(2, blend(node.in(4), variance));

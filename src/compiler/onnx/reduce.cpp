@@ -8,6 +8,16 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
+// A reduction of nothing still takes its own step, the magnitude or the logarithm: it is one along
+// a dim of one element.
+Value reduce_no_dim(Node& node, Value x) {
+  const Shape shape = node.shape(x);
+  const Value line = node.reshape(x, {shape.element_count(), 1});
+  const Value steps =
+      node.emit(node.row().op, {line}, {{"axes", Integers{1}}, {"keepdims", std::int64_t{0}}});
+  return node.reshape(steps, shape);
+}
+
 // Axes became an input in opset 13 for ReduceSum, in 18 for the others. No axes mean all, or none
 // where noop_with_empty_axes says so.
 void reduce(Node& node) {
@@ -16,11 +26,11 @@ void reduce(Node& node) {
   Integers axes = !input ? node.integers("axes") : Integers{};
   if (input && node.has(1)) axes = node.known_integers(1, "axes");
   if (axes.empty() && input && node.integer("noop_with_empty_axes", 0) != 0) {
-    return node.set(0, x);
+    return node.set(0, reduce_no_dim(node, x));
   }
-  axes = node.normal_axes(std::move(axes), node.rank(x));
-  node.set(0, node.emit(node.row().op, {x},
-                        {{"axes", std::move(axes)}, {"keepdims", node.integer("keepdims", 1)}}));
+  Attributes attributes{{"keepdims", node.integer("keepdims", 1)}};
+  if (!axes.empty()) attributes.set("axes", node.normal_axes(std::move(axes), node.rank(x)));
+  node.set(0, node.emit(node.row().op, {x}, std::move(attributes)));
 }
 
 void arg_extreme(Node& node) {

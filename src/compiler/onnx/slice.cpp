@@ -88,16 +88,43 @@ Integers spread_pads(const Node& node, const Integers& pads, const Integers& axe
   return all;
 }
 
+// Pads below 0 cut first: what is repeated or mirrored is what is left.
+Value cut_by_pads(Node& node, Value x, Integers& pads) {
+  const Shape from = node.shape(x);
+  const auto rank = static_cast<std::size_t>(from.rank());
+  Integers starts(rank, 0);
+  Integers ends(from.begin(), from.end());
+  for (std::size_t d = 0; d < rank; ++d) {
+    const std::int64_t size = ends[d];
+    starts[d] = -std::clamp<std::int64_t>(pads[d], -size, 0);
+    ends[d] = size + std::clamp<std::int64_t>(pads[rank + d], -size, 0);
+    if (starts[d] > ends[d]) {
+      node.invalid(fmt::format("pads of {} and {} cut more than dim {} of {} has", pads[d],
+                               pads[rank + d], d, from.to_string()));
+    }
+  }
+  for (std::int64_t& pad : pads)
+    pad = std::max<std::int64_t>(pad, 0);
+  return node.emit("slice", {x},
+                   {{"starts", std::move(starts)},
+                    {"ends", std::move(ends)},
+                    {"axes", all_axes(rank)},
+                    {"steps", Integers(rank, 1)}});
+}
+
 void pad(Node& node) {
   const bool inputs = node.version() >= 11;
-  const Value x = node.in(0);
+  Value x = node.in(0);
   const int rank = node.rank(x);
   const Integers pads = inputs ? node.known_integers(1, "pads") : node.required_integers("pads");
   Integers axes = all_axes(static_cast<std::size_t>(rank));
   if (inputs && node.has(3)) axes = node.normal_axes(node.known_integers(3, "axes"), rank);
-  const Integers all = spread_pads(node, pads, axes, rank);
+  Integers all = spread_pads(node, pads, axes, rank);
   if (std::all_of(all.begin(), all.end(), [](auto n) { return n == 0; })) return node.set(0, x);
   const std::string mode = node.text("mode", "constant");
+  if (mode != "constant" && std::any_of(all.begin(), all.end(), [](auto n) { return n < 0; })) {
+    x = cut_by_pads(node, x, all);
+  }
   std::vector<Value> operands = {x};
   if (mode == "constant" && inputs && node.has(2)) {
     operands.push_back(node.reshape(node.in(2), {}));
