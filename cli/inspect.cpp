@@ -9,10 +9,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/program/binary.hpp"
 
-#include "close_names.hpp"
 #include "collectives.hpp"
 #include "command.hpp"
 #include "describe.hpp"

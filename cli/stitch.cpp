@@ -7,10 +7,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/types/redistribution.hpp"
 
-#include "close_names.hpp"
 #include "command.hpp"
 #include "describe.hpp"
 #include "table.hpp"

@@ -14,6 +14,10 @@ TEST(Error, ContextComesFirstAndTheCodeStays) {
   EXPECT_STREQ(error.what(), "program \"p\": wants 2, got 3");
 }
 
+TEST(Error, AZeroByteInANameHidesNothing) {
+  EXPECT_STREQ(Error(ErrorCode::io, std::string("a\0b", 3)).in("c").what(), "c: a\\x00b");
+}
+
 TEST(Error, ACheckNamesConditionAndPlace) {
   try {
     TILEMESH_CHECK(1 == 2, "numbers differ");

@@ -1,6 +1,7 @@
 #include "tilemesh/base/error.hpp"
 
 #include <array>
+#include <cstddef>
 
 #include <fmt/format.h>
 
@@ -14,8 +15,20 @@ std::string_view to_string(ErrorCode code) {
   return kNames.at(static_cast<std::size_t>(code));
 }
 
+namespace {
+
+/// what() ends at a zero byte, so one in a name would hide the rest.
+std::string without_zeros(std::string message) {
+  for (std::size_t at = message.find('\0'); at != std::string::npos; at = message.find('\0', at)) {
+    message.replace(at, 1, "\\x00");
+  }
+  return message;
+}
+
+}  // namespace
+
 Error::Error(ErrorCode code, const std::string& message)
-    : std::runtime_error(message), code_(code) {}
+    : std::runtime_error(without_zeros(message)), code_(code) {}
 
 Error Error::in(std::string_view context) const {
   return {code_, fmt::format("{}: {}", context, what())};

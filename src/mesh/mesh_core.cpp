@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/printable.hpp"
 #include "tilemesh/device/capture_scope.hpp"
 #include "tilemesh/device/local_communicator.hpp"
 #include "tilemesh/device/worker_scope.hpp"
@@ -54,7 +55,7 @@ MeshCore::~MeshCore() {
     for (const PendingFree& free : frees_) {
       ledger_.free(free.space, free.range, free.label, allocator_devices(*free.view));
     }
-    std::fputs(leak_text(ledger_.report()).c_str(), stderr);
+    std::fputs(printable(leak_text(ledger_.report())).c_str(), stderr);
   } catch (...) {  // no host memory for the text: closing goes on without it
   }
 #endif

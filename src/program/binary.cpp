@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
+#include "tilemesh/base/input_file.hpp"
+#include "tilemesh/base/output_file.hpp"
 
 #include "codec.hpp"
-#include "file.hpp"
 #include "header.hpp"
 
 namespace tilemesh {
@@ -18,7 +20,7 @@ namespace tilemesh {
 struct Binary::State {
   TableContents table;
   std::span<const std::byte> constants;  // within one of the two owners
-  MappedFile file;
+  MappedBytes mapped;
   std::vector<std::byte> bytes;
 };
 
@@ -38,18 +40,11 @@ void verify_all(std::vector<Program>& programs, std::uint64_t constants_bytes) {
   }
 }
 
-struct OpenedFile {
-  TableContents table;
-  std::span<const std::byte> constants;
-};
-
-OpenedFile open_bytes(std::span<const std::byte> file) {
-  const FileHeader header = parse_header(file);
-  OpenedFile result;
-  result.table = decode_table(file.subspan(kHeaderBytes, header.table_bytes));
-  result.constants = file.subspan(header.constants_offset, header.constants_bytes);
-  verify_all(result.table.programs, header.constants_bytes);
-  return result;
+/// Decodes and verifies; `between` is what lies between header and constants.
+TableContents read_table(const FileHeader& header, std::span<const std::byte> between) {
+  TableContents table = decode_table(check_table(header, between));
+  verify_all(table.programs, header.constants_bytes);
+  return table;
 }
 
 /// The pieces of a file that lie before the constants.
@@ -73,11 +68,16 @@ Binary::Binary(std::shared_ptr<const State> state) : state_(std::move(state)) {}
 
 Binary Binary::load(const std::filesystem::path& path) {
   try {
+    const InputFile file(path);
+    const auto start = file.bytes(0, std::min(file.size(), kHeaderBytes));
+    const FileHeader header = parse_header(start, file.size());
     auto state = std::make_shared<State>();
-    state->file = MappedFile(path);
-    OpenedFile opened = open_bytes(state->file.bytes());
-    state->table = std::move(opened.table);
-    state->constants = opened.constants;
+    // A copy: what was verified must not change, whatever others do with the file. Constants are
+    // data alone and stay where they are.
+    state->table =
+        read_table(header, file.bytes(kHeaderBytes, header.constants_offset - kHeaderBytes));
+    state->mapped = MappedBytes(file, header.constants_offset, header.constants_bytes);
+    state->constants = state->mapped.bytes();
     return Binary(std::move(state));
   } catch (const Error& error) {
     if (error.code() == ErrorCode::io) {
@@ -90,9 +90,11 @@ Binary Binary::load(const std::filesystem::path& path) {
 Binary Binary::from_bytes(std::vector<std::byte> bytes) {
   auto state = std::make_shared<State>();
   state->bytes = std::move(bytes);
-  OpenedFile opened = open_bytes(state->bytes);
-  state->table = std::move(opened.table);
-  state->constants = opened.constants;
+  const std::span<const std::byte> file = state->bytes;
+  const FileHeader header = parse_header(file, file.size());
+  state->table =
+      read_table(header, file.subspan(kHeaderBytes, header.constants_offset - kHeaderBytes));
+  state->constants = file.subspan(header.constants_offset, header.constants_bytes);
   return Binary(std::move(state));
 }
 
@@ -133,8 +135,8 @@ BoundProgram Binary::program(std::string_view name) const {
     throw Error(ErrorCode::not_found,
                 fmt::format("the binary holds {} programs: name one of {}", all.size(), there));
   }
-  throw Error(ErrorCode::not_found,
-              fmt::format("the binary holds no program \"{}\"; it has {}", name, there));
+  throw Error(ErrorCode::not_found, fmt::format("the binary holds no program \"{}\"; it has {}{}",
+                                                name, there, did_you_mean(name, program_names())));
 }
 
 const std::vector<Program>& Binary::programs() const {

@@ -92,7 +92,7 @@ std::array<std::byte, kHeaderBytes> to_bytes(const FileHeader& header) {
   return bytes;
 }
 
-FileHeader parse_header(std::span<const std::byte> file) {
+FileHeader parse_header(std::span<const std::byte> file, std::uint64_t size) {
   check_start(file);
   FileHeader header;
   header.major = read_at<std::uint16_t>(file, 8);
@@ -112,7 +112,6 @@ FileHeader parse_header(std::span<const std::byte> file) {
     broken("reserved bytes of the header are not zero: the file is damaged");
   }
   // Sizes are compared by subtraction: sums of hostile numbers could wrap around.
-  const std::uint64_t size = file.size();
   if (header.table_bytes > size - kHeaderBytes) {
     broken(fmt::format("the table should have {} bytes, but the file has {}: it was cut short",
                        header.table_bytes, size));
@@ -128,13 +127,19 @@ FileHeader parse_header(std::span<const std::byte> file) {
                     "bytes in all: it was cut short or appended to",
                     header.constants_bytes, header.constants_offset, size));
   }
-  if (!all_zero(file.subspan(table_end, header.constants_offset - table_end))) {
+  return header;
+}
+
+std::span<const std::byte> check_table(const FileHeader& header,
+                                       std::span<const std::byte> table_and_padding) {
+  const std::span<const std::byte> table = table_and_padding.first(header.table_bytes);
+  if (!all_zero(table_and_padding.subspan(header.table_bytes))) {
     broken("bytes between table and constants are not zero: the file is damaged");
   }
-  if (hash_bytes(file.subspan(kHeaderBytes, header.table_bytes)) != header.table_hash) {
+  if (hash_bytes(table) != header.table_hash) {
     broken("the checksum of the table is wrong: the file is damaged");
   }
-  return header;
+  return table;
 }
 
 }  // namespace tilemesh

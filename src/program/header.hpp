@@ -27,9 +27,15 @@ struct FileHeader {
 FileHeader make_header(std::span<const std::byte> table, std::uint64_t constants_bytes);
 std::array<std::byte, kHeaderBytes> to_bytes(const FileHeader& header);
 
-/// Reads the header of a whole file and checks it against the file's size. Throws invalid_file with
-/// what is broken, unsupported for a newer major version.
-FileHeader parse_header(std::span<const std::byte> file);
+/// Reads the header of a file of `file_bytes` from its first bytes, kHeaderBytes of them unless the
+/// file has fewer, and checks it against the size. Throws invalid_file with what is broken,
+/// unsupported for a newer major version.
+FileHeader parse_header(std::span<const std::byte> start, std::uint64_t file_bytes);
+
+/// Checks what lies between header and constants: the table's checksum, and zeros behind it. Throws
+/// invalid_file. Gives the table.
+std::span<const std::byte> check_table(const FileHeader& header,
+                                       std::span<const std::byte> table_and_padding);
 
 /// A checksum that finds damage; no protection against intent.
 std::uint64_t hash_bytes(std::span<const std::byte> bytes);

@@ -1,9 +1,9 @@
-#include "close_names.hpp"
+#include "tilemesh/base/close_names.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tilemesh::cli {
+namespace tilemesh {
 namespace {
 
 using ::testing::ElementsAre;
@@ -14,6 +14,11 @@ TEST(CloseNames, TheMostAlikeComesFirst) {
               ElementsAre("matmul_1", "matmul_12", "matmul_2.bias"));
   EXPECT_THAT(close_names("wieght", {"weight", "bias", "x"}), ElementsAre("weight"));
   EXPECT_THAT(close_names("RELU", {"relu"}), ElementsAre("relu"));
+}
+
+TEST(CloseNames, SwappedLettersAreOneMistake) {
+  EXPECT_THAT(close_names("paln", {"plan", "query"}), ElementsAre("plan"));
+  EXPECT_THAT(close_names("--dmi", {"--dim", "--json"}), ElementsAre("--dim"));
 }
 
 TEST(CloseNames, NothingAlikeIsNothing) {
@@ -39,4 +44,4 @@ TEST(CloseNames, AreAskedAbout) {
 }
 
 }  // namespace
-}  // namespace tilemesh::cli
+}  // namespace tilemesh

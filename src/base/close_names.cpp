@@ -1,14 +1,15 @@
-#include "close_names.hpp"
+#include "tilemesh/base/close_names.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace tilemesh::cli {
+namespace tilemesh {
 namespace {
 
 constexpr std::size_t kLongestCompared = 200;  // letters; longer names are only searched
@@ -21,20 +22,26 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Letters to insert, remove or replace to turn one into the other (Levenshtein).
+/// Letters to insert, remove, replace or swap with a neighbour to turn one into the other (optimal
+/// string alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
+  std::iota(last.begin(), last.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
     row[0] = i;
     for (std::size_t k = 1; k <= b.size(); ++k) {
-      const std::size_t replaced = diagonal + (a[i - 1] == b[k - 1] ? 0U : 1U);
-      diagonal = row[k];
-      row[k] = std::min({row[k] + 1, row[k - 1] + 1, replaced});
+      const std::size_t replaced = last[k - 1] + (a[i - 1] == b[k - 1] ? 0U : 1U);
+      row[k] = std::min({last[k] + 1, row[k - 1] + 1, replaced});
+      if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1]) {
+        row[k] = std::min(row[k], before[k - 2] + 1);
+      }
     }
+    std::swap(before, last);
+    std::swap(last, row);
   }
-  return row[b.size()];
+  return last[b.size()];
 }
 
 /// Small for what is alike; larger than any limit for what isn't.
@@ -83,4 +90,4 @@ std::string did_you_mean(std::string_view name, const std::vector<std::string>& 
   return names.empty() ? "" : fmt::format("; did you mean \"{}\"?", fmt::join(names, "\", \""));
 }
 
-}  // namespace tilemesh::cli
+}  // namespace tilemesh
