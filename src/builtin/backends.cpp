@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/compiler/compile.hpp"
 #include "tilemesh/device/backend.hpp"
@@ -21,15 +22,15 @@ std::span<const Backend> backends() {
 }
 
 const Backend& find_backend(std::string_view name) {
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   for (const Backend& backend : backends()) {
     if (backend.name == name) {
       return backend;
     }
-    names.push_back(backend.name);
+    names.emplace_back(backend.name);
   }
-  throw Error(ErrorCode::not_found,
-              fmt::format("no backend \"{}\"; there are: {}", name, fmt::join(names, ", ")));
+  throw Error(ErrorCode::not_found, fmt::format("no backend \"{}\"; there are: {}{}", name,
+                                                fmt::join(names, ", "), did_you_mean(name, names)));
 }
 
 const Target& default_target(int device_count, int threads_per_device) {

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
+
 #include "compiler/lower.hpp"
 
 namespace tilemesh {
@@ -26,8 +28,9 @@ Named* find_named(std::vector<Named>& items, const std::string& name) {
       if (outputs) names.insert(output.name);
     }
   }
-  throw Error(ErrorCode::not_found, fmt::format("there is no {} \"{}\": there are {}", what, name,
-                                                fmt::join(names, ", ")));
+  throw Error(ErrorCode::not_found, fmt::format("there is no {} \"{}\": there are {}{}", what, name,
+                                                fmt::join(names, ", "),
+                                                did_you_mean(name, {names.begin(), names.end()})));
 }
 
 void apply_spaces(std::vector<Graph>& graphs, const CompileOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 
 #include "tables.hpp"
@@ -43,7 +44,11 @@ const OpDef* find_op(std::string_view name) {
 
 const OpDef& get_op(std::string_view name) {
   if (const OpDef* def = find_op(name)) return *def;
-  throw Error(ErrorCode::unsupported, fmt::format("there is no op \"{}\"", name));
+  std::vector<std::string> names;
+  for (const OpDef& def : all_ops())
+    names.emplace_back(def.name);
+  throw Error(ErrorCode::unsupported,
+              fmt::format("there is no op \"{}\"{}", name, did_you_mean(name, names)));
 }
 
 }  // namespace tilemesh

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
+
 #include "runtime/executable_state.hpp"
 
 namespace tilemesh {
@@ -52,8 +54,9 @@ const ArgumentInfo& by_name(const std::vector<ArgumentInfo>& list, std::string_v
     }
     names.push_back(info.name);
   }
-  throw Error(ErrorCode::not_found, fmt::format("program \"{}\" has no {} \"{}\": it has \"{}\"",
-                                                program, what, name, fmt::join(names, "\", \"")));
+  throw Error(ErrorCode::not_found,
+              fmt::format("program \"{}\" has no {} \"{}\": it has \"{}\"{}", program, what, name,
+                          fmt::join(names, "\", \""), did_you_mean(name, names)));
 }
 
 const ArgumentInfo& by_index(const std::vector<ArgumentInfo>& list, int index,

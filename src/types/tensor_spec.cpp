@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/math.hpp"
 
 namespace tilemesh {
@@ -53,7 +54,8 @@ Space parse_space(std::string_view text) {
   for (std::size_t i = 0; i < kSpaceNames.size(); ++i) {
     if (kSpaceNames[i] == text) return static_cast<Space>(i);
   }
-  refuse(fmt::format("\"{}\" is no memory space: there are host, dram and l1", text));
+  refuse(fmt::format("\"{}\" is no memory space: there are host, dram and l1{}", text,
+                     did_you_mean(text, {kSpaceNames.begin(), kSpaceNames.end()})));
 }
 
 void TensorSpec::check() const {

@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/close_names.hpp"
+
 #include "compiler/onnx/tensor.hpp"
 
 namespace tilemesh::onnx_importer {
@@ -99,8 +101,8 @@ void check_names(const std::vector<DeclaredInput>& inputs, const OnnxOptions& op
   const auto check = [&](const std::string& name, const char* what) {
     if (names.contains(name)) return;
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("the model has no input \"{}\" to take a {}: its inputs are {}", name,
-                            what, list));
+                fmt::format("the model has no input \"{}\" to take a {}: its inputs are {}{}", name,
+                            what, list, did_you_mean(name, {names.begin(), names.end()})));
   };
   for (const auto& [name, shape] : options.shapes)
     check(name, "shape");

@@ -256,8 +256,12 @@ void Importer::note_unknown(const onnx::NodeProto& node, const Versions& version
   const std::string name =
       node.name().empty() && node.output_size() > 0 ? node.output(0) : node.name();
   if (row == nullptr && find_function(node) == nullptr) {
-    const std::string_view reason = reason_for_absence(node.domain(), node.op_type());
-    problems_.add_unknown(op, name, std::string(reason));
+    std::string reason(reason_for_absence(node.domain(), node.op_type()));
+    if (reason.empty()) {
+      const std::string close = close_onnx_ops(node.domain(), node.op_type());
+      reason = close.empty() ? "" : close.substr(2);
+    }
+    problems_.add_unknown(op, name, std::move(reason));
   } else if (row != nullptr && row->since > version) {
     problems_.add_unknown(
         op, name, fmt::format("supported from opset {}, the model has {}", row->since, version));

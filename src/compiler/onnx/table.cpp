@@ -1,7 +1,11 @@
 #include "compiler/onnx/table.hpp"
 
+#include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
+
+#include "tilemesh/base/close_names.hpp"
 
 #include "compiler/onnx/importer.hpp"
 #include "compiler/onnx/node.hpp"
@@ -13,7 +17,7 @@ using Key = std::pair<std::string_view, std::string_view>;  // domain, name
 using Table = std::map<Key, const OnnxOp*>;
 
 Table make_table() {
-  Table table;
+  Table rows_by_name;
   for (const std::span<const OnnxOp> rows : {elementwise_rows(),
                                              generator_rows(),
                                              shape_rows(),
@@ -41,11 +45,11 @@ Table make_table() {
                                              loop_rows(),
                                              sequence_rows()}) {
     for (const OnnxOp& row : rows) {
-      TILEMESH_CHECK(table.emplace(Key(row.domain, row.name), &row).second,
+      TILEMESH_CHECK(rows_by_name.emplace(Key(row.domain, row.name), &row).second,
                      "an ONNX op has two rows");
     }
   }
-  return table;
+  return rows_by_name;
 }
 
 constexpr std::string_view kStrings =
@@ -73,12 +77,29 @@ constexpr std::pair<std::string_view, std::string_view> kDomainReasons[] = {
     {"ai.onnx.preview.training", "programs don't train"},
 };
 
+const Table& table() {
+  static const Table all = make_table();
+  return all;
+}
+
+// The domain as the rows have it.
+std::string_view own_domain(std::string_view domain) {
+  return is_default_domain(domain) ? std::string_view() : domain;
+}
+
 }  // namespace
 
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name) {
-  static const Table table = make_table();
-  const auto found = table.find(Key(is_default_domain(domain) ? std::string_view() : domain, name));
-  return found == table.end() ? nullptr : found->second;
+  const auto found = table().find(Key(own_domain(domain), name));
+  return found == table().end() ? nullptr : found->second;
+}
+
+std::string close_onnx_ops(std::string_view domain, std::string_view name) {
+  std::vector<std::string> names;
+  for (const auto& [key, row] : table()) {
+    if (key.first == own_domain(domain)) names.emplace_back(key.second);
+  }
+  return did_you_mean(name, names);
 }
 
 std::string_view reason_for_absence(std::string_view domain, std::string_view name) {

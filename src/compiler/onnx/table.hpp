@@ -2,6 +2,7 @@
 
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 
 namespace tilemesh::onnx_importer {
@@ -29,6 +30,8 @@ struct OnnxOp {
 
 inline constexpr std::string_view kMicrosoft = "com.microsoft";
 
+/// "; did you mean ...?" with the ops of the domain that have close names, or nothing.
+std::string close_onnx_ops(std::string_view domain, std::string_view name);
 /// Null if there is none of that name in the domain ("" and "ai.onnx" are the same).
 const OnnxOp* find_onnx_op(std::string_view domain, std::string_view name);
 /// Why an op isn't there, for those that one might expect; empty for others.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 
 namespace tilemesh {
@@ -107,8 +108,8 @@ std::vector<AutoShard> parse_auto_shard(const std::string& text) {
     if (word != "data" && word != "tensor") {
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("\"{}\" in \"{}\" is no way to cut a program: there are data and "
-                              "tensor",
-                              word, text));
+                              "tensor{}",
+                              word, text, did_you_mean(word, {"data", "tensor"})));
     }
     const AutoShard how = word == "data" ? AutoShard::data : AutoShard::tensor;
     if (std::ranges::find(automatic, how) != automatic.end()) {
@@ -146,14 +147,19 @@ std::vector<std::vector<ShardRule>> rules_by_graph(const std::vector<Graph>& gra
     }
     if (found) continue;
     std::set<std::string> names;
+    std::vector<std::string> all;
     for (const Graph& graph : graphs) {
       for (const GraphInput& input : graph.inputs)
         names.insert(input.name);
+      for (const GraphOutput& output : graph.outputs)
+        all.push_back(output.name);
+      for (const GraphValue& value : graph.values)
+        all.push_back(value.name);
     }
     throw Error(ErrorCode::not_found,
                 fmt::format("{}: nothing has that name: there are the inputs {}, and the values "
-                            "that `tilemesh inspect --values` lists",
-                            to_string(rule), fmt::join(names, ", ")));
+                            "that `tilemesh inspect --values` lists{}",
+                            to_string(rule), fmt::join(names, ", "), did_you_mean(rule.name, all)));
   }
   return result;
 }
