@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -38,9 +39,25 @@ Value along_axis(Node& node, std::int64_t& axis) {
   return x;
 }
 
+/// Of known flags: just what they choose, whether or not the elements are known.
+void choose(Node& node, Value x, std::int64_t axis) {
+  const std::vector<std::int64_t> flags = read_as<std::int64_t>(node.known(1, "condition"));
+  const std::int64_t size = node.shape(x)[static_cast<int>(axis)];
+  if (std::cmp_greater(flags.size(), size)) {
+    node.invalid(
+        fmt::format("its condition has {} elements, axis {} has {}", flags.size(), axis, size));
+  }
+  std::vector<std::int64_t> chosen;
+  for (std::size_t i = 0; i < flags.size(); ++i) {
+    if (flags[i] != 0) chosen.push_back(static_cast<std::int64_t>(i));
+  }
+  node.set(0, node.emit("gather", {x, node.integers_constant(chosen)}, {{"axis", axis}}));
+}
+
 void compress(Node& node) {
   std::int64_t axis = 0;
   const Value x = along_axis(node, axis);
+  if (node.is_constant(node.in(1))) return choose(node, x, axis);
   const std::vector<Value> results =
       node.emit_many("compress", {x, node.in(1)}, {{"axis", axis}}, 2);
   set_counted(node, 0, results[0], static_cast<int>(axis), results[1]);

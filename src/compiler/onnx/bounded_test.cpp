@@ -117,6 +117,24 @@ TEST(OnnxBounded, OtherCountsAndFixedSizesDoNotMix) {
   EXPECT_THAT(whole(run(same)[0]), ElementsAre(0, 2, 2, -2, 2, 0, 2, -2));
 }
 
+TEST(OnnxBounded, CompressByKnownFlagsHasJustWhatTheyChoose) {
+  Model model(13);
+  model.input("x", {std::int64_t{4}});
+  model.initializer("bits", integers({0, 1, 0, 1}));
+  model.initializer("zero", integers({0}));
+  model.node("Greater", {"bits", "zero"}, {"some"});
+  model.node("Compress", {"x", "some"}, {"kept"});
+  model.node("Less", {"bits", "zero"}, {"none"});
+  model.node("Compress", {"x", "none"}, {"nothing"});
+  model.output("kept");
+  model.output("nothing");
+  EXPECT_THAT(output_names(model.import()), ElementsAre("kept", "nothing"));
+  const auto results = run(model);
+  EXPECT_EQ(results[0].shape, Shape{2});
+  EXPECT_THAT(read_as<float>(results[0]), ElementsAre(1, 3));
+  EXPECT_EQ(results[1].shape, Shape{0});
+}
+
 TEST(OnnxBounded, CompressAndUniqueAtRunTime) {
   Model model(13);
   model.input("x", {std::int64_t{4}});
