@@ -232,6 +232,29 @@ void add_recurrent(std::vector<Case>& cases) {
       {"rnn", {random({4, 3, 5}), random({2, 2, 5}), random({2, 2, 2})}, attributes, 2});
 }
 
+void add_quantized(std::vector<Case>& cases) {
+  const Value x = random({2, 6, 3});
+  cases.push_back({"quantize", {x, random({6, 1}), random({6, 1}, DType::u8)}});
+  cases.push_back({"quantize in blocks",
+                   {x, random({2, 2, 3}), random({2, 2, 3}, DType::i8)},
+                   {{"axis", std::int64_t{1}}, {"block_size", std::int64_t{4}}},
+                   0,
+                   {},
+                   "quantize"});
+  cases.push_back({"dequantize", {random({4, 3}, DType::i8), random({}), random({}, DType::i8)}});
+  cases.push_back({"requantize",
+                   {random({2, 3, 4}, DType::i32), random({3, 1}), random({}, DType::u8),
+                    random({3, 1}, DType::i32)}});
+  cases.push_back({"range_to_scale", {random({3}), random({3})}});
+  cases.push_back({"matmul_integer",
+                   {random({2, 3, 4}, DType::u8), random({4, 5}, DType::i8),
+                    random({3, 1}, DType::u8), random({5}, DType::i8)}});
+  cases.push_back({"conv_integer",
+                   {random({3, 4, 5, 6}, DType::u8), random({2, 4, 3, 2}, DType::i8),
+                    random({}, DType::u8), random({2, 1, 1, 1}, DType::i8)},
+                   {{"strides", Ints{2, 1}}, {"pads", Ints{1, 0, 1, 2}}}});
+}
+
 }  // namespace
 
 Value random(const Shape& shape, DType dtype) {
@@ -256,6 +279,7 @@ const std::vector<Case>& all_cases() {
     add_indexing(result);
     add_recurrent(result);
     add_vision(result);
+    add_quantized(result);
     return result;
   }();
   return cases;

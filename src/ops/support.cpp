@@ -84,6 +84,19 @@ void require_shape(const OpCall& call, std::size_t index, const Shape& shape,
                           call.inputs[index].shape.to_string()));
 }
 
+void require_broadcast(const OpCall& call, std::size_t index, const Shape& target) {
+  const Shape& own = call.inputs[index].shape;
+  const int skip = target.rank() - own.rank();
+  bool fits = skip >= 0;
+  for (int d = 0; fits && d < own.rank(); ++d) {
+    fits = own[d] == 1 || own[d] == target[d + skip];
+  }
+  if (fits) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("input {} wants a shape that broadcasts to {}, got {}", index,
+                          target.to_string(), own.to_string()));
+}
+
 int normal_axis(std::int64_t axis, int rank, std::string_view what) {
   if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
   throw Error(ErrorCode::invalid_argument,

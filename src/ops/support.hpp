@@ -37,6 +37,8 @@ void require_same_type(const OpCall& call, std::size_t a, std::size_t b);
 void require_rank(const OpCall& call, std::size_t index, int rank, bool at_least = false);
 /// Throws unless input `index` has this shape; `why` says where the shape comes from.
 void require_shape(const OpCall& call, std::size_t index, const Shape& shape, std::string_view why);
+/// Throws unless input `index` broadcasts to `target`.
+void require_broadcast(const OpCall& call, std::size_t index, const Shape& target);
 
 /// `axis` counted from the front; throws if it is outside [-rank, rank).
 int normal_axis(std::int64_t axis, int rank, std::string_view what = "axis");
