@@ -91,6 +91,11 @@ constexpr OpKernel kKernels[] = {
     {"xor", {"highway:test", offer_test}},
     {"not", {"highway:test", offer_test}},
     {"is_nan", {"highway:test", offer_test}},
+    {"quantize", {"highway:quantize", offer_quantize}},
+    {"dequantize", {"highway:dequantize", offer_dequantize}},
+    {"requantize", {"highway:requantize", offer_requantize}},
+    {"matmul_integer", {"highway:matmul_integer", offer_matmul_integer}},
+    {"conv_integer", {"highway:conv_integer", offer_conv_integer}},
 };
 
 /// Measured: up to ten times faster than oneDNN's on small tensors, and no slower on large ones.

@@ -54,6 +54,14 @@ KernelOffer offer_resize(const OpCall& call, const KernelContext& context);
 /// a product of two matrices without copying patches.
 KernelOffer offer_conv_windows(const OpCall& call, const KernelContext& context);
 
+/// Linear quantization, in any layout.
+KernelOffer offer_quantize(const OpCall& call, const KernelContext& context);
+KernelOffer offer_dequantize(const OpCall& call, const KernelContext& context);
+KernelOffer offer_requantize(const OpCall& call, const KernelContext& context);
+/// Products of 8-bit integers, exact on every processor: differences from zero points in 16 bits.
+KernelOffer offer_matmul_integer(const OpCall& call, const KernelContext& context);
+KernelOffer offer_conv_integer(const OpCall& call, const KernelContext& context);
+
 /// Any op on f16 or bf16 whose list has a kernel of f32, with conversions around that.
 KernelOffer offer_via_f32(const OpCall& call, const KernelContext& context);
 

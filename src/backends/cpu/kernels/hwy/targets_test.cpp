@@ -57,6 +57,28 @@ TEST_P(EveryTarget, HalvesAndBlocks) {
   expect_like_reference(call_of("sigmoid", {laid({2, 19, 3, 5}, kC16)}, {}, kC16));
 }
 
+TEST_P(EveryTarget, Integers) {
+  constexpr Range kBytes{.low = 0, .high = 255};
+  constexpr Range kScales{.low = 0.05, .high = 2};
+  const OperandType zero = rows({}, DType::u8);
+  expect_like_reference(call_of("quantize", {rows({531}), rows({}), zero}),
+                        {kAnything, kScales, kBytes});
+  expect_like_reference(call_of("dequantize", {rows({531}, DType::u8), rows({}), zero}),
+                        {kBytes, kScales, kBytes}, {0, 0});
+  expect_like_reference(
+      call_of("matmul_integer", {rows({29, 41}, DType::u8), rows({41, 67}, DType::u8), zero, zero},
+              {{"transpose_a", 0}, {"transpose_b", 0}}),
+      {kBytes});
+  expect_like_reference(
+      call_of("conv_integer",
+              {rows({1, 8, 15, 33}, DType::u8), rows({8, 1, 3, 3}, DType::u8), zero, zero},
+              {{"strides", Integers{1, 1}},
+               {"pads", Integers{1, 1, 1, 1}},
+               {"dilations", Integers{1, 1}},
+               {"group", 8}}),
+      {kBytes});
+}
+
 TEST_P(EveryTarget, Transposes) {
   for (const DType dtype : {DType::u8, DType::f16, DType::f32, DType::i64}) {
     for (const Shape& shape : {Shape{67, 83}, Shape{16, 64}, Shape{3, 5}}) {

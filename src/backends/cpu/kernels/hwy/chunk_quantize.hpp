@@ -1,0 +1,15 @@
+#pragma once
+
+#include "chunk.hpp"
+
+namespace tilemesh::cpu::highway {
+
+/// in: x (f32), scale (f32), zero point (of `dtype`, or none): the integers of `dtype` that stand
+/// for x, as the op `quantize` says. Null for a dtype that isn't quantized to.
+ChunkFn quantize_chunk(DType dtype);
+/// in: x (of `dtype`, i32 too), scale (f32), zero point (of `dtype`, or none): the reals in f32.
+ChunkFn dequantize_chunk(DType dtype);
+/// in: x (i32), multiplier (f32), zero point (of `dtype`, or none), as the op `requantize` says.
+ChunkFn requantize_chunk(DType dtype);
+
+}  // namespace tilemesh::cpu::highway
