@@ -8,6 +8,7 @@
 
 #include "compiler/onnx/fused.hpp"
 #include "compiler/onnx/node.hpp"
+#include "compiler/onnx/windows.hpp"
 
 /// Convolutions and pools: everything that slides a window.
 namespace tilemesh::onnx_importer {
@@ -153,32 +154,15 @@ void conv_transpose(Node& node) {
                          {"group", node.integer("group", 1)}}));
 }
 
-Attributes pool_attributes(const Node& node) {
-  const Value x = node.in(0);
-  const std::size_t rank = spatial_rank(node, x);
-  const Integers kernel = node.required_integers("kernel_shape");
-  if (kernel.size() != rank) {
-    node.invalid(
-        fmt::format("its kernel_shape has {} numbers, {} are wanted", kernel.size(), rank));
-  }
-  Window window = read_window(node, kernel);
-  resolve_auto_pad(node, node.shape(x), window);
-  return {{"kernel", window.kernel},
-          {"strides", window.strides},
-          {"pads", window.pads},
-          {"dilations", window.dilations},
-          {"ceil_mode", node.integer("ceil_mode", 0)}};
-}
-
 void max_pool(Node& node) {
-  Attributes attributes = pool_attributes(node);
+  Attributes attributes = pool_attributes(node, node.in(0));
   attributes.set("storage_order", node.integer("storage_order", 0));
   const int outputs = node.wants(1) ? 2 : 1;
   node.set_all(node.emit_many("max_pool", {node.in(0)}, std::move(attributes), outputs));
 }
 
 void average_pool(Node& node) {
-  Attributes attributes = pool_attributes(node);
+  Attributes attributes = pool_attributes(node, node.in(0));
   attributes.set("count_include_pad", node.integer("count_include_pad", 0));
   node.set(0, node.emit("average_pool", {node.in(0)}, std::move(attributes)));
 }
@@ -347,6 +331,31 @@ constexpr OnnxOp kRows[] = {
 };
 
 }  // namespace
+
+Attributes conv_attributes(const Node& node, Value x, Value weights) {
+  Window window = read_window(node, kernel_of_weights(node, x, weights));
+  resolve_auto_pad(node, node.shape(x), window);
+  return {{"strides", window.strides},
+          {"pads", window.pads},
+          {"dilations", window.dilations},
+          {"group", node.integer("group", 1)}};
+}
+
+Attributes pool_attributes(const Node& node, Value x) {
+  const std::size_t rank = spatial_rank(node, x);
+  const Integers kernel = node.required_integers("kernel_shape");
+  if (kernel.size() != rank) {
+    node.invalid(
+        fmt::format("its kernel_shape has {} numbers, {} are wanted", kernel.size(), rank));
+  }
+  Window window = read_window(node, kernel);
+  resolve_auto_pad(node, node.shape(x), window);
+  return {{"kernel", window.kernel},
+          {"strides", window.strides},
+          {"pads", window.pads},
+          {"dilations", window.dilations},
+          {"ceil_mode", node.integer("ceil_mode", 0)}};
+}
 
 std::span<const OnnxOp> conv_rows() {
   return kRows;

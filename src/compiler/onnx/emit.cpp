@@ -14,6 +14,7 @@ namespace {
 // A result is always worth computing while it is small; a large one only if it isn't much larger
 // than what it is made from.
 constexpr std::int64_t kSmallBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kFewBytes = 256;
 // What all constants may take that aren't in the model itself, so that a hostile one can't fill the
 // memory.
 constexpr std::int64_t kMaxMadeBytes = std::int64_t{1} << 28;
@@ -78,6 +79,8 @@ bool Importer::is_worth_folding(const OpCall& call) const {
     out = checked_add(out, bytes_of(type));
   const double steps = static_cast<double>(in) * static_cast<double>(out);
   if (call.def->name == "matmul" && steps > kMaxProductSteps) return false;
+  // Quantized weights stay so in the graph; passes decide what becomes of them.
+  if (call.def->name == "dequantize" && out > kFewBytes) return false;
   return out <= kSmallBytes || (out / 2 <= in && made_bytes_ + out <= kMaxMadeBytes);
 }
 

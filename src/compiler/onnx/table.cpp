@@ -30,6 +30,7 @@ Table make_table() {
                                              index_rows(),
                                              loss_rows(),
                                              quantize_rows(),
+                                             integer_product_rows(),
                                              recurrent_rows(),
                                              control_rows(),
                                              bounded_rows(),

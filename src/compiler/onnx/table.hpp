@@ -50,6 +50,7 @@ std::span<const OnnxOp> reduce_rows();
 std::span<const OnnxOp> index_rows();
 std::span<const OnnxOp> loss_rows();
 std::span<const OnnxOp> quantize_rows();
+std::span<const OnnxOp> integer_product_rows();
 std::span<const OnnxOp> recurrent_rows();
 std::span<const OnnxOp> control_rows();
 std::span<const OnnxOp> bounded_rows();

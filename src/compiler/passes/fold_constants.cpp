@@ -10,8 +10,10 @@ namespace tilemesh::passes {
 namespace {
 
 // A small result is always worth it; a large one only if it isn't much larger than what it is made
-// of (an expanded scalar isn't).
+// of (an expanded scalar isn't). Weights that no kernel reads as integers are worth four times
+// their bytes, which would else be made in every run.
 bool is_worth_it(const OpCall& call) {
+  if (call.def->name == "dequantize") return true;
   using namespace literals;
   std::int64_t in = 0;
   std::int64_t out = 0;
