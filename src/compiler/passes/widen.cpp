@@ -76,10 +76,8 @@ class Widener {
     scopes_.emplace_back();
     GraphBlock wider;
     for (GraphNode& node : block.nodes) {
-      if (node.kind == GraphNode::Kind::branch) {
-        run_block(*node.then_block);
-        run_block(*node.else_block);
-      }
+      for (const auto& inner : node.blocks)
+        run_block(*inner);
       if (node.kind != GraphNode::Kind::call || !widen(node, wider)) {
         wider.nodes.push_back(std::move(node));
       }

@@ -85,12 +85,11 @@ TEST_F(Widen, WidensTheSidesOfABranch) {
   GraphNode branch;
   branch.kind = GraphNode::Kind::branch;
   branch.inputs = {condition.id};
-  branch.then_block = std::make_shared<GraphBlock>();
-  branch.else_block = std::make_shared<GraphBlock>();
-  const GraphValueId e = graph.append(*branch.then_block, exp)[0];
+  branch.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
+  const GraphValueId e = graph.append(*branch.blocks[0], exp)[0];
   exp.inputs = {e};
-  branch.then_block->results = graph.append(*branch.then_block, exp);
-  branch.else_block->results = {x.id};
+  branch.blocks[0]->results = graph.append(*branch.blocks[0], exp);
+  branch.blocks[1]->results = {x.id};
   graph.outputs[0].value = graph.append(graph.body, branch)[0];
   graph.check();
   simplify(graph, {target_, {1, 1}, true, {}});
