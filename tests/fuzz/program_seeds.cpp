@@ -64,11 +64,10 @@ Graph branch() {
   GraphNode node;
   node.kind = GraphNode::Kind::branch;
   node.inputs = {condition};
-  node.then_block = std::make_shared<GraphBlock>();
-  node.else_block = std::make_shared<GraphBlock>();
-  node.then_block->results = {call(*node.then_block, "relu", {x})};
-  const GraphValueId e = call(*node.else_block, "exp", {x});
-  node.else_block->results = {call(*node.else_block, "add", {e, x})};
+  node.blocks = {std::make_shared<GraphBlock>(), std::make_shared<GraphBlock>()};
+  node.blocks[0]->results = {call(*node.blocks[0], "relu", {x})};
+  const GraphValueId e = call(*node.blocks[1], "exp", {x});
+  node.blocks[1]->results = {call(*node.blocks[1], "add", {e, x})};
   const GraphValueId y = graph.add_value("y", tensor);
   node.outputs = {y};
   graph.body.nodes.push_back(std::move(node));
