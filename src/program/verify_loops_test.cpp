@@ -126,7 +126,7 @@ const Breakage kBreakages[] = {
     {"float_counter", [](Program& p) { p.ops[6].inputs[0] = kCarried; }, "one replicated i64"},
     {"long_condition", [](Program& p) { p.ops[6].inputs[2] = kX; }, "one replicated bool"},
     {"constant_counter", [](Program& p) { p.ops[6].inputs[0] = kZero; }, "in a constant"},
-    {"input_counter", [](Program& p) { p.ops[6].inputs[0] = kTrips; }, "only a state"},
+    {"input_counter", [](Program& p) { p.ops[6].inputs[0] = kTrips; }, "only what an output takes over"},
     {"counter_set_in_the_loop", [](Program& p) { p.ops[5] = call("identity", kZero, kCounter); },
      "the counter of the loop"},
     {"counter_overlapped", [](Program& p) { p.values[kNext].storage.offset = 4; },

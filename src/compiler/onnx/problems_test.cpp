@@ -27,7 +27,8 @@ TEST(OnnxProblems, AllUnknownOpsAreListedAtOnce) {
   model.output("y");
   EXPECT_EQ(error_of([&] { model.import(); }),
             "unsupported: unsupported: ops Foo (2 times, first node \"first\"), com.example.Mine "
-            "(node \"d\"), StringSplit (node \"y\": programs have no strings)");
+            "(node \"d\"), StringSplit (node \"y\": programs have no strings: cut the "
+            "model behind it, and give what it makes as an input)");
 }
 
 TEST(OnnxProblems, FormsThatAreNotSupportedAreListedToo) {

@@ -215,7 +215,7 @@ TEST(Pad, MirrorsEdgesAndWraps) {
 
 TEST(Pad, PlansWithoutCountingElements) {
   constexpr std::int64_t kMany = std::int64_t{1} << 39;
-  for (const char* mode : {"reflect", "edge", "wrap"}) {
+  for (const char* mode : {"reflect", "edge"}) {
     const OpCall call =
         call_of("pad", {rows({1, 1})}, {{"pads", Integers{0, 0, 0, kMany}}, {"mode", mode}});
     EXPECT_NE(offer_pad(call, {}).kernel, nullptr) << mode;

@@ -112,6 +112,13 @@ class NearestKernel final : public Kernel {
   int threads_;
 };
 
+/// True if the side stays as it is: then what lies beside an element has no part in it, though it
+/// be infinite.
+bool stays(std::span<const Tap> taps, std::int64_t size) {
+  return std::ssize(taps) == size &&
+         std::ranges::all_of(taps, [](const Tap& tap) { return tap.weight == 0; });
+}
+
 /// Interpolates along rows into two buffers, which serve all output rows between them.
 class LinearKernel final : public Kernel {
  public:
@@ -122,6 +129,8 @@ class LinearKernel final : public Kernel {
         rows_(std::move(rows)),
         columns_(std::move(columns)),
         threads_(threads),
+        rows_stay_(stays(rows_, in.height)),
+        columns_stay_(stays(columns_, in.width)),
         row_elements_(round_up(out.width * out.pixel, std::int64_t{16})) {}
 
   std::int64_t scratch_bytes() const override { return threads_ * 2 * row_elements_ * 4; }
@@ -150,15 +159,28 @@ class LinearKernel final : public Kernel {
       const std::size_t k = held[0] == keep ? 1 : 0;
       held[k] = row;
       float* buffer = buffers + static_cast<std::int64_t>(k) * row_elements_;
-      fns_.along_row(x + row * in_.width * in_.pixel, columns_.data(), out_.width, out_.pixel,
-                     buffer);
+      interpolate_row(x, row, buffer);
       return buffer;
     };
     for (const Tap& tap : rows_) {
+      if (rows_stay_) {
+        interpolate_row(x, tap.low, y);
+        y += out_row;
+        continue;
+      }
       const float* low = row_of(tap.low, tap.high);
       const float* high = row_of(tap.high, tap.low);
       fns_.between_rows(low, high, tap.weight, out_row, y);
       y += out_row;
+    }
+  }
+
+  void interpolate_row(const float* x, std::int32_t row, float* to) const {
+    const float* from = x + row * in_.width * in_.pixel;
+    if (columns_stay_) {
+      std::copy_n(from, in_.width * in_.pixel, to);
+    } else {
+      fns_.along_row(from, columns_.data(), out_.width, out_.pixel, to);
     }
   }
 
@@ -167,6 +189,8 @@ class LinearKernel final : public Kernel {
   std::vector<Tap> rows_;
   std::vector<Tap> columns_;
   int threads_;
+  bool rows_stay_;
+  bool columns_stay_;
   std::int64_t row_elements_;
   ResizeFns fns_ = resize_fns();
 };
