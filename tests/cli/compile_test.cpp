@@ -40,7 +40,8 @@ TEST_F(Compile, SeveralModelsAreProgramsNamedAfterTheirFiles) {
 }
 
 TEST_F(Compile, LeavesNothingWhenItFails) {
-  const ToolResult unknown = tool({"compile", node_test("test_bernoulli/model.onnx"), "-o", "a.tmb"});
+  const ToolResult unknown =
+      tool({"compile", node_test("test_bernoulli/model.onnx"), "-o", "a.tmb"});
   EXPECT_EQ(unknown.code, 1);
   EXPECT_THAT(unknown.err, HasSubstr("Bernoulli"));
   EXPECT_FALSE(std::filesystem::exists(path("a.tmb")));
