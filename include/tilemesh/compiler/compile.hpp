@@ -57,6 +57,9 @@ struct OnnxOptions {
   std::map<std::string, Shape> shapes = {};       ///< whole shapes of inputs
   std::map<std::string, ConstantData> values = {};  ///< inputs fixed to a value, no inputs any
                                                     ///< more; see needed_values
+  /// A folder that external data may lie in too, beside the model's own: what a link, an absolute
+  /// path or ".." leads to has to be in one of the two. Empty: the model's own alone.
+  std::filesystem::path data_root = {};
 };
 
 /// Reads a model into a graph: binds dims, folds what is known, checks every op. Lists all unknown

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/input_file.hpp"
 #include "tilemesh/compiler/compile.hpp"
 
 #include "compiler/onnx/dims.hpp"
@@ -33,8 +34,9 @@ auto named(const std::string& name, const Body& body) -> decltype(body()) {
 }  // namespace
 
 Graph import_onnx(const std::filesystem::path& path, const OnnxOptions& options) {
+  const InputFile file(path);
   return named(path.string(), [&] {
-    onnx::ModelProto model = onnx_importer::read_model(path);
+    onnx::ModelProto model = onnx_importer::read_model(file);
     OnnxOptions with_name = options;
     if (with_name.name.empty()) with_name.name = path.stem().string();
     return onnx_importer::Importer(model, folder_of(path), with_name).run();
@@ -50,8 +52,9 @@ Graph import_onnx_bytes(std::string_view bytes, const OnnxOptions& options,
 }
 
 std::vector<OnnxInputInfo> onnx_inputs(const std::filesystem::path& path) {
+  const InputFile file(path);
   return named(path.string(), [&] {
-    const onnx::ModelProto model = onnx_importer::read_model(path);
+    const onnx::ModelProto model = onnx_importer::read_model(file);
     const std::vector<std::string_view> needed = onnx_importer::needed_inputs(model);
     std::vector<OnnxInputInfo> infos;
     for (const auto& input : onnx_importer::declared_inputs(model.graph())) {

@@ -148,7 +148,7 @@ void Importer::own_tensors(Scope& scope) {
 }
 
 ConstantData Importer::read(const onnx::TensorProto& tensor) {
-  ConstantData data = read_tensor(tensor, directory_);
+  ConstantData data = read_tensor(tensor, {directory_, options_.data_root});
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
     model_bytes_ += static_cast<std::int64_t>(data.bytes->size());
   }
@@ -178,9 +178,9 @@ Value Importer::look_up(std::string_view name, Scope& innermost, const std::stri
                   fmt::format("{} reads \"{}\", a sparse tensor", user, name));
     }
   }
-  throw Error(ErrorCode::invalid_file,
-              fmt::format("{} reads \"{}\", which no input, initializer or earlier node gives",
-                          user, name));
+  throw Error(
+      ErrorCode::invalid_file,
+      fmt::format("{} reads \"{}\", which no input, initializer or earlier node gives", user, name));
 }
 
 void Importer::bind(const std::string& name, Value value, Scope& scope) {

@@ -1,12 +1,14 @@
 #include "compiler/onnx/model.hpp"
 
-#include <fstream>
 #include <limits>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/input_file.hpp"
+
 #include "compiler/onnx/importer.hpp"
+#include "compiler/onnx/proto_file.hpp"
 
 namespace tilemesh::onnx_importer {
 namespace {
@@ -57,23 +59,17 @@ std::int64_t version_of(const Versions& versions, std::string_view domain) {
   return ours ? 0 : 1;  // models often forget the other domains, which have one version
 }
 
-onnx::ModelProto read_model(const std::filesystem::path& path) {
-  std::error_code failed;
-  std::ifstream file(path, std::ios::binary);
-  if (!file || !std::filesystem::is_regular_file(path, failed)) {
-    throw Error(ErrorCode::io, "can't read the file");
-  }
-  const std::uintmax_t size = std::filesystem::file_size(path, failed);
-  if (failed || size == 0) throw Error(ErrorCode::invalid_file, "the file is empty");
-  if (std::cmp_greater(size, std::numeric_limits<int>::max())) {
+onnx::ModelProto read_model(const InputFile& file) {
+  if (file.size() == 0) throw Error(ErrorCode::invalid_file, "the file is empty");
+  if (std::cmp_greater(file.size(), std::numeric_limits<int>::max())) {
     throw Error(
         ErrorCode::unsupported,
         fmt::format("the file has {} bytes, over the 2 GiB that its format allows: save the "
                     "model with external data",
-                    size));
+                    file.size()));
   }
   onnx::ModelProto model;
-  if (!model.ParseFromIstream(&file)) {
+  if (!parse_file(file, model)) {
     throw Error(ErrorCode::invalid_file, "not an ONNX model, or damaged");
   }
   check(model);

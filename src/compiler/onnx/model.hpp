@@ -1,15 +1,18 @@
 #pragma once
 
-#include <filesystem>
 #include <string_view>
 
 #include <onnx/onnx_pb.h>
 
+namespace tilemesh {
+class InputFile;
+}  // namespace tilemesh
+
 namespace tilemesh::onnx_importer {
 
-/// Reads a model and checks its versions. Throws io, invalid_file for what is no model, unsupported
-/// for an IR version or opset that we don't know.
-onnx::ModelProto read_model(const std::filesystem::path& path);
+/// Reads a model and checks its versions. Throws io, invalid_file for
+/// what is no model, unsupported for an IR version or opset that we don't know.
+onnx::ModelProto read_model(const InputFile& file);
 onnx::ModelProto parse_model(std::string_view bytes);
 
 }  // namespace tilemesh::onnx_importer

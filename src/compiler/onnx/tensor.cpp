@@ -3,7 +3,6 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -14,8 +13,11 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/input_file.hpp"
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/compiler/onnx_tensor.hpp"
+
+#include "compiler/onnx/proto_file.hpp"
 
 namespace tilemesh::onnx_importer {
 
@@ -158,64 +160,81 @@ External external_of(const onnx::TensorProto& tensor) {
   return external;
 }
 
-// The file of external data; one that lies outside the model's directory is refused, so that a
-// model can't make us read what isn't its own.
-std::filesystem::path external_path(const std::string& name, const std::string& location,
-                                    const std::filesystem::path& directory) {
-  namespace fs = std::filesystem;
-  if (directory.empty()) {
+namespace fs = std::filesystem;
+
+// Both without links.
+bool lies_in(const fs::path& file, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), file.begin(), file.end()).first ==
+         folder.end();
+}
+
+fs::path real_folder(const fs::path& folder) {
+  std::error_code failed;
+  fs::path real = fs::canonical(folder, failed);
+  if (failed) {
+    throw Error(ErrorCode::io,
+                fmt::format("can't open the folder \"{}\": {}", folder.string(), failed.message()));
+  }
+  return real;
+}
+
+// The file of external data, without links. One that leads out of the model's folder is refused
+// unless the user named a folder that it lies in, so that a model can't make us read what isn't its
+// own.
+fs::path external_path(const std::string& name, const std::string& location,
+                       const DataFolders& folders) {
+  if (folders.model.empty()) {
     throw Error(
         ErrorCode::invalid_argument,
         fmt::format("tensor \"{}\" lies in the file \"{}\": name the directory of the model", name,
                     location));
   }
-  const fs::path relative(location);
-  std::error_code failed;
-  const fs::path base = fs::canonical(directory, failed);
-  const fs::path file = failed ? fs::path() : fs::weakly_canonical(base / relative, failed);
-  const bool inside =
-      !failed &&
-      std::mismatch(base.begin(), base.end(), file.begin(), file.end()).first == base.end();
-  if (location.empty() || location.find('\0') != std::string::npos || relative.is_absolute() ||
-      !inside) {
-    throw Error(ErrorCode::invalid_file,
-                fmt::format("tensor \"{}\" has its data in \"{}\", which isn't a file below the "
-                            "model's directory",
-                            name, location));
+  if (location.empty() || location.find('\0') != std::string::npos) {
+    throw Error(
+        ErrorCode::invalid_file,
+        fmt::format("tensor \"{}\" has its data in \"{}\", which names no file", name, location));
   }
-  return file;
+  const fs::path base = real_folder(folders.model);
+  std::error_code failed;
+  const fs::path real = fs::weakly_canonical(base / location, failed);
+  if (failed) {
+    throw Error(ErrorCode::io, fmt::format("tensor \"{}\": can't open its data \"{}\": {}", name,
+                                           location, failed.message()));
+  }
+  if (fs::path(location).is_relative() && lies_in(real, base)) return real;
+  if (!folders.root.empty() && lies_in(real, real_folder(folders.root))) return real;
+  const std::string but = folders.root.empty()
+                              ? std::string()
+                              : fmt::format(" and of --data-root \"{}\"", folders.root.string());
+  throw Error(
+      ErrorCode::invalid_file,
+      fmt::format("tensor \"{}\" has its data in \"{}\", which leads to \"{}\", out of the "
+                  "model's folder \"{}\"{}: if you trust the model, allow it with "
+                  "--data-root {} (OnnxOptions::data_root)",
+                  name, location, real.string(), base.string(), but, real.parent_path().string()));
 }
 
-Bytes from_external(const onnx::TensorProto& tensor, const std::filesystem::path& directory,
+Bytes from_external(const onnx::TensorProto& tensor, const DataFolders& folders,
                     std::int64_t bytes) {
   const External external = external_of(tensor);
-  const std::filesystem::path path = external_path(tensor.name(), external.location, directory);
+  const fs::path path = external_path(tensor.name(), external.location, folders);
   if (external.length && *external.length != bytes) {
     throw_size(tensor.name(), *external.length, "bytes of external data", bytes);
   }
-  std::ifstream file(path, std::ios::binary);
-  std::error_code failed;
-  const bool regular = std::filesystem::is_regular_file(path, failed);
-  const std::uintmax_t size = regular ? std::filesystem::file_size(path, failed) : 0;
-  if (!file || !regular || failed) {
-    throw Error(ErrorCode::io, fmt::format("tensor \"{}\": can't read its external data \"{}\"",
-                                           tensor.name(), path.string()));
+  try {
+    const InputFile file(path);
+    // Checked before the memory is taken: a small file can't ask for much.
+    if (std::cmp_less(file.size(), external.offset) ||
+        std::cmp_less(file.size() - static_cast<std::uint64_t>(external.offset), bytes)) {
+      throw Error(ErrorCode::invalid_file,
+                  fmt::format("it wants {} bytes from byte {} of \"{}\", which has {}", bytes,
+                              external.offset, path.string(), file.size()));
+    }
+    return file.bytes(static_cast<std::uint64_t>(external.offset),
+                      static_cast<std::uint64_t>(bytes));
+  } catch (const Error& error) {
+    throw error.in(fmt::format("tensor \"{}\"", tensor.name()));
   }
-  // Checked before the memory is taken: a small file can't ask for much.
-  if (std::cmp_less(size, external.offset) ||
-      std::cmp_less(size - static_cast<std::uintmax_t>(external.offset), bytes)) {
-    throw Error(ErrorCode::invalid_file,
-                fmt::format("tensor \"{}\" wants {} bytes from byte {} of \"{}\", which has {}",
-                            tensor.name(), bytes, external.offset, path.string(), size));
-  }
-  Bytes result(static_cast<std::size_t>(bytes));
-  file.seekg(external.offset);
-  file.read(reinterpret_cast<char*>(result.data()), bytes);
-  if (file.gcount() != bytes) {
-    throw Error(ErrorCode::io,
-                fmt::format("tensor \"{}\": \"{}\" ended early", tensor.name(), path.string()));
-  }
-  return result;
 }
 
 }  // namespace
@@ -231,7 +250,7 @@ DType dtype_of(std::int64_t onnx_type, const std::string& what) {
               fmt::format("{}: there is no element type {}", what, onnx_type));
 }
 
-ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory) {
+ConstantData read_tensor(const onnx::TensorProto& tensor, const DataFolders& folders) {
   ConstantData data;
   data.dtype = dtype_of(tensor.data_type(), fmt::format("tensor \"{}\"", tensor.name()));
   if (tensor.has_segment()) {
@@ -251,7 +270,7 @@ ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem:
   if (bits != 8) wanted = stored_count;
   Bytes bytes;
   if (tensor.data_location() == onnx::TensorProto::EXTERNAL) {
-    bytes = from_external(tensor, directory, wanted);
+    bytes = from_external(tensor, folders, wanted);
   } else if (tensor.has_raw_data()) {
     const std::string& raw = tensor.raw_data();
     if (std::cmp_not_equal(raw.size(), wanted)) {
@@ -275,17 +294,15 @@ ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem:
 
 namespace tilemesh {
 
-ConstantData read_onnx_tensor(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::error_code failed;
-  if (!file || !std::filesystem::is_regular_file(path, failed)) {
-    throw Error(ErrorCode::io, fmt::format("can't read the tensor file \"{}\"", path.string()));
-  }
+ConstantData read_onnx_tensor(const std::filesystem::path& path,
+                              const std::filesystem::path& data_root) {
+  const InputFile file(path);
   // Sequences and optionals begin with their name (field 1, a string); read as a tensor that is a
   // list of dims without data.
-  const bool named_first = file.peek() == 0x0a;
+  const bool named_first = file.size() > 0 && file.bytes(0, 1)[0] == std::byte{0x0a};
   onnx::TensorProto tensor;
-  if (!tensor.ParseFromIstream(&file) || tensor.data_type() == 0) {
+  const bool small = std::cmp_less_equal(file.size(), std::numeric_limits<int>::max());
+  if (!small || !onnx_importer::parse_file(file, tensor) || tensor.data_type() == 0) {
     throw Error(ErrorCode::invalid_file, fmt::format("\"{}\" holds no tensor", path.string()));
   }
   if (named_first && !tensor.has_raw_data()) {
@@ -294,7 +311,7 @@ ConstantData read_onnx_tensor(const std::filesystem::path& path) {
   }
   const std::filesystem::path folder = path.parent_path();
   try {
-    return onnx_importer::read_tensor(tensor, folder.empty() ? "." : folder);
+    return onnx_importer::read_tensor(tensor, {folder.empty() ? "." : folder, data_root});
   } catch (const Error& error) {
     throw error.in(fmt::format("\"{}\"", path.string()));
   }

@@ -16,8 +16,14 @@ namespace tilemesh::onnx_importer {
 /// those we don't have.
 DType dtype_of(std::int64_t onnx_type, const std::string& what);
 
-/// A tensor's elements. External data is looked up under `directory`, which it can't leave; an
-/// empty directory means that there is none. Throws invalid_file where sizes disagree.
-ConstantData read_tensor(const onnx::TensorProto& tensor, const std::filesystem::path& directory);
+/// Where external data is looked for.
+struct DataFolders {
+  std::filesystem::path model;  ///< names are relative to it; empty: there is none
+  std::filesystem::path root;   ///< what lies outside of the model's folder must lie here
+};
+
+/// A tensor's elements. Throws invalid_file where sizes disagree and for external data that leads
+/// out of the folders.
+ConstantData read_tensor(const onnx::TensorProto& tensor, const DataFolders& folders);
 
 }  // namespace tilemesh::onnx_importer

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tilemesh/compiler/onnx_tensor.hpp"
@@ -17,6 +18,7 @@ namespace tilemesh::onnx_importer::testing {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -34,10 +36,11 @@ class OnnxTensor : public ::testing::Test {
     return folder_ / name;
   }
   ConstantData read(const onnx::TensorProto& tensor) const {
-    return read_tensor(tensor, folder_ / "model");
+    return read_tensor(tensor, {folder_ / "model", root_.empty() ? root_ : folder_ / root_});
   }
 
   fs::path folder_;
+  fs::path root_;  ///< below the folder
 };
 
 onnx::TensorProto typed(int type, std::int64_t count) {
@@ -139,16 +142,64 @@ TEST_F(OnnxTensor, ExternalDataStaysWhereItBelongs) {
   write("model/weights.bin", "abcdefgh");
   write("secret.bin", "abcdefgh");
   fs::create_symlink(folder_ / "secret.bin", folder_ / "model" / "link.bin");
-  for (const std::string location :
-       {"../secret.bin", "x/../../secret.bin", "link.bin", "", "..", "/etc/passwd"}) {
+  const std::string inside = (folder_ / "model" / "weights.bin").string();
+  const std::string real = fs::canonical(folder_).string();
+  for (const std::string& location :
+       {std::string("../secret.bin"), std::string("x/../../secret.bin"), std::string("link.bin")}) {
     EXPECT_THAT(error_of([&] { read(external(location, "", "")); }),
-                HasSubstr("which isn't a file below the model's directory"))
+                AllOf(HasSubstr("invalid_file: "), HasSubstr("tensor \"t\""),
+                      HasSubstr("which leads to \"" + real + "/secret.bin\""),
+                      HasSubstr("allow it with --data-root " + real + " (")))
+        << location;
+  }
+  for (const std::string& location : {std::string(".."), std::string("/etc/passwd"), inside}) {
+    EXPECT_THAT(error_of([&] { read(external(location, "", "")); }), HasSubstr("--data-root"))
         << location;
   }
   EXPECT_THAT(error_of([&] { read(external("missing.bin", "", "")); }), HasSubstr("io: "));
   EXPECT_THAT(error_of([&] { read(external(".", "", "")); }), HasSubstr("io: "));
+  for (const std::string& location : {std::string(), std::string("weights.bin\0x", 13)}) {
+    EXPECT_THAT(error_of([&] { read(external(location, "", "")); }),
+                HasSubstr("which names no file"));
+  }
   EXPECT_THAT(error_of([] { read_tensor(external("weights.bin", "", ""), {}); }),
               HasSubstr("name the directory of the model"));
+}
+
+// As model hubs lay models out: names that are links to blobs.
+TEST_F(OnnxTensor, ExternalDataMayLieInARootThatTheUserNames) {
+  fs::create_directories(folder_ / "blobs");
+  write("blobs/1", "abcdefgh");
+  write("secret.bin", "abcdefgh");
+  fs::create_symlink("../blobs/1", folder_ / "model" / "weights.bin");
+  fs::create_symlink("../secret.bin", folder_ / "model" / "link.bin");
+  const std::string absolute = (folder_ / "blobs" / "1").string();
+  EXPECT_THAT(error_of([&] { read(external("weights.bin", "", "")); }), HasSubstr("--data-root"));
+  for (const char* root : {"blobs", ".", "model/../blobs"}) {
+    root_ = root;
+    for (const std::string& location :
+         {std::string("weights.bin"), std::string("../blobs/1"), absolute}) {
+      EXPECT_THAT(read_as<int>(read(external(location, "", ""))), ElementsAre('a', 'b', 'c'));
+    }
+  }
+  root_ = "blobs";
+  EXPECT_THAT(
+      error_of([&] { read(external("link.bin", "", "")); }),
+      AllOf(HasSubstr("secret.bin"), HasSubstr("out of the model's folder"), HasSubstr("blobs")));
+  root_ = "nowhere";
+  EXPECT_THAT(error_of([&] { read(external("link.bin", "", "")); }), HasSubstr("io: "));
+}
+
+TEST_F(OnnxTensor, ExternalDataIsARegularFile) {
+  ASSERT_EQ(::mkfifo((folder_ / "model" / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { read(external("pipe", "", "")); }),
+              AllOf(HasSubstr("io: tensor \"t\""), HasSubstr("it is a pipe")));
+  root_ = "/";
+  EXPECT_THAT(error_of([&] { read(external("/dev/zero", "", "")); }), HasSubstr("it is a device"));
+  EXPECT_THAT(error_of([&] { read(external("/proc/self/maps", "", "")); }),
+              HasSubstr("which has 0"));
+  fs::create_symlink("loop", folder_ / "model" / "loop");
+  EXPECT_THAT(error_of([&] { read(external("loop", "", "")); }), HasSubstr("io: tensor \"t\""));
 }
 
 TEST_F(OnnxTensor, ExternalDataIsMeasured) {
