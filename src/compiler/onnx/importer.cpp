@@ -180,7 +180,7 @@ Value Importer::look_up(std::string_view name, Scope& innermost, const std::stri
   }
   throw Error(
       ErrorCode::invalid_file,
-      fmt::format("{} reads \"{}\", which no input, initializer or earlier node gives", user, name));
+      fmt::format("{} reads \"{}\", which no input, initializer or node gives", user, name));
 }
 
 void Importer::bind(const std::string& name, Value value, Scope& scope) {

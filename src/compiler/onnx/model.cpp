@@ -8,6 +8,7 @@
 #include "tilemesh/base/input_file.hpp"
 
 #include "compiler/onnx/importer.hpp"
+#include "compiler/onnx/order.hpp"
 #include "compiler/onnx/proto_file.hpp"
 
 namespace tilemesh::onnx_importer {
@@ -73,6 +74,7 @@ onnx::ModelProto read_model(const InputFile& file) {
     throw Error(ErrorCode::invalid_file, "not an ONNX model, or damaged");
   }
   check(model);
+  sort_nodes(model);
   return model;
 }
 
@@ -83,6 +85,7 @@ onnx::ModelProto parse_model(std::string_view bytes) {
     throw Error(ErrorCode::invalid_file, "not an ONNX model, or damaged");
   }
   check(model);
+  sort_nodes(model);
   return model;
 }
 

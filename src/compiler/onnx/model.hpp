@@ -10,8 +10,8 @@ class InputFile;
 
 namespace tilemesh::onnx_importer {
 
-/// Reads a model and checks its versions. Throws io, invalid_file for
-/// what is no model, unsupported for an IR version or opset that we don't know.
+/// Reads a model, checks its versions and brings its nodes into order. Throws io, invalid_file for
+/// what is no model or has a cycle, unsupported for an IR version or opset that we don't know.
 onnx::ModelProto read_model(const InputFile& file);
 onnx::ModelProto parse_model(std::string_view bytes);
 
