@@ -9,6 +9,7 @@
 
 #include <hwloc.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "backends/cpu/cgroup.hpp"
 
@@ -146,6 +147,12 @@ Machine read_machine() {
   machine.memory_bytes = static_cast<std::int64_t>(hwloc_get_root_obj(topology())->total_memory);
   if (const auto limit = cgroup_memory_bytes()) {
     machine.memory_bytes = std::min(machine.memory_bytes, *limit);
+  }
+  for (const auto resource : {RLIMIT_AS, RLIMIT_DATA}) {
+    rlimit limit{};
+    if (::getrlimit(resource, &limit) == 0 && std::cmp_less(limit.rlim_cur, machine.memory_bytes)) {
+      machine.memory_bytes = static_cast<std::int64_t>(limit.rlim_cur);
+    }
   }
   return machine;
 }
