@@ -36,8 +36,7 @@ ExitCode run(const Options& options) {
   const StitchEnd from = load_end(options.from, false);
   const Stitch stitch = plan_stitch(from, load_end(options.to, true));
   if (options.json) {
-    using Json = nlohmann::ordered_json;
-    print(to_json(stitch).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_json(to_json(stitch));
   } else {
     print(to_string(stitch));
   }

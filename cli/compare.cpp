@@ -50,7 +50,9 @@ struct Difference {
   bool within = true;
 };
 
-Difference difference_of_floats(double got, double expected, const Tolerance& tolerance) {
+/// `of_tensor`: what the tensor's scale allows.
+Difference difference_of_floats(double got, double expected, const Tolerance& tolerance,
+                                double of_tensor) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) {
     return {};
   }
@@ -58,19 +60,22 @@ Difference difference_of_floats(double got, double expected, const Tolerance& to
     return {std::numeric_limits<double>::infinity(), false};
   }
   const double error = std::abs(got - expected);
-  return {error, error <= tolerance.absolute + tolerance.relative * std::abs(expected)};
+  return {error, error <= tolerance.absolute + tolerance.relative * std::abs(expected) ||
+                     error <= of_tensor};
 }
 
 template <class T>
-Difference difference(T got, T expected, const Tolerance& tolerance) {
+Difference difference(T got, T expected, const Tolerance& tolerance, double of_tensor) {
   if constexpr (std::is_integral_v<T>) {
     if (got == expected) {
       return {};
     }
     // Neighbours near 2^63 are one double, but they differ.
-    return {std::max(1.0, std::abs(to_double(got) - to_double(expected))), false};
+    const double steps = std::max(1.0, std::abs(to_double(got) - to_double(expected)));
+    const bool may_be_quantised = sizeof(T) <= 2 && !std::is_same_v<T, bool>;
+    return {steps, may_be_quantised && steps <= tolerance.steps};
   } else {
-    return difference_of_floats(to_double(got), to_double(expected), tolerance);
+    return difference_of_floats(to_double(got), to_double(expected), tolerance, of_tensor);
   }
 }
 
@@ -83,24 +88,41 @@ std::string index_text(const Shape& shape, std::int64_t at) {
   return "[" + text + "]";
 }
 
+/// The largest finite magnitude; 0 without one.
+template <class T>
+double scale_of(const HostArray& array) {
+  double scale = 0;
+  for (std::int64_t i = 0; i < array.shape.element_count(); ++i) {
+    const double magnitude = std::abs(to_double(element<T>(array, i)));
+    scale = std::isfinite(magnitude) ? std::max(scale, magnitude) : scale;
+  }
+  return scale;
+}
+
+double ratio(double error, double scale) {
+  return scale > 0 ? error / scale : std::numeric_limits<double>::infinity();
+}
+
 template <class T>
 Comparison compare_elements(const HostArray& got, const HostArray& expected,
                             const Tolerance& tolerance) {
   Comparison result;
-  const Tolerance used{std::max(tolerance.relative, last_place<T>()), tolerance.absolute};
+  Tolerance used = tolerance;
+  used.relative = std::max(tolerance.relative, last_place<T>());
+  used.scale = tolerance.scale > 0 ? std::max(tolerance.scale, last_place<T>()) : 0;
+  const double scale = scale_of<T>(expected);
   const std::int64_t count = expected.shape.element_count();
   std::int64_t wrong = 0;
   std::int64_t worst = -1;
   double worst_error = -1;
   for (std::int64_t i = 0; i < count; ++i) {
     const T want = element<T>(expected, i);
-    const Difference found = difference(element<T>(got, i), want, used);
+    const Difference found = difference(element<T>(got, i), want, used, used.scale * scale);
     if (found.absolute > 0) {
-      const double scale = std::abs(to_double(want));
       result.max_error = std::max(result.max_error, found.absolute);
       result.max_relative_error =
-          std::max(result.max_relative_error,
-                   scale > 0 ? found.absolute / scale : std::numeric_limits<double>::infinity());
+          std::max(result.max_relative_error, ratio(found.absolute, std::abs(to_double(want))));
+      result.max_scaled_error = std::max(result.max_scaled_error, ratio(found.absolute, scale));
     }
     if (!found.within) {
       ++wrong;
@@ -132,7 +154,8 @@ HostArray as_floats(const HostArray& array) {
 
 Comparison compare(const HostArray& got, const HostArray& expected, const Tolerance& tolerance) {
   if (got.dtype != expected.dtype || !(got.shape == expected.shape)) {
-    return {false, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(),
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return {false, kInfinity, kInfinity, kInfinity,
             fmt::format("it is {}, expected is {}", to_string(got), to_string(expected))};
   }
   if (is_storage(got.dtype)) {

@@ -22,7 +22,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const float kNan = std::nanf("");
 
 TEST(Compare, FloatsWithinTheToleranceAreEqual) {
-  const Tolerance tolerance{0.1, 0.5};
+  const Tolerance tolerance{0.1, 0.5, 0};
   EXPECT_TRUE(compare(array<float>({10, 0}), array<float>({11.5F, 0.5F}), tolerance).equal);
   const Comparison found = compare(array<float>({10, 0}), array<float>({12, 0}), tolerance);
   EXPECT_FALSE(found.equal);
@@ -38,7 +38,7 @@ TEST(Compare, ReportsErrorsWithinTheTolerance) {
 }
 
 TEST(Compare, NanEqualsNanAndInfinityOnlyItself) {
-  const Tolerance wide{1e9, 1e9};
+  const Tolerance wide{1e9, 1e9, 1e9};
   EXPECT_TRUE(
       compare(array<float>({kNan, kInfinity}), array<float>({kNan, kInfinity}), wide).equal);
   EXPECT_FALSE(compare(array<float>({kInfinity}), array<float>({-kInfinity}), wide).equal);
@@ -47,8 +47,34 @@ TEST(Compare, NanEqualsNanAndInfinityOnlyItself) {
   EXPECT_TRUE(std::isinf(compare(array<float>({1}), array<float>({kNan}), wide).max_error));
 }
 
+TEST(Compare, AnErrorMayBeSmallAgainstItsTensor) {
+  const auto expected = array<float>({1000, 0, kInfinity, kNan, -0.001F});
+  const auto got = array<float>({1000, 0.0078125F, kInfinity, kNan, 0.001F});
+  const Comparison found = compare(got, expected, {0, 0, 1e-5});
+  EXPECT_TRUE(found.equal) << found.reason;  // 0.0078 against 1000
+  EXPECT_EQ(found.max_scaled_error, 0.0078125 / 1000);
+  EXPECT_TRUE(std::isinf(found.max_relative_error));
+  EXPECT_FALSE(compare(got, expected, {0, 0, 1e-6}).equal);
+  EXPECT_FALSE(compare(got, expected, {0, 0, 0}).equal);
+  // An infinity isn't the scale of the others, and must be where it should be.
+  EXPECT_FALSE(
+      compare(array<float>({kInfinity, 1}), array<float>({1, kInfinity}), {0, 0, 1}).equal);
+  EXPECT_FALSE(
+      compare(array<float>({2, kInfinity}), array<float>({1, kInfinity}), {0, 0, 0.5}).equal);
+  EXPECT_FALSE(compare(array<float>({1e-30F}), array<float>({0}), {0, 0, 1}).equal);
+}
+
+TEST(Compare, QuantisedResultsMayBeStepsApartWhereAskedFor) {
+  const auto expected = array<std::int8_t>({-128, 5});
+  const auto got = array<std::int8_t>({-127, 5});
+  EXPECT_FALSE(compare(got, expected, {}).equal);
+  EXPECT_TRUE(compare(got, expected, {.steps = 1}).equal);
+  EXPECT_FALSE(compare(array<std::int8_t>({-126, 5}), expected, {.steps = 1}).equal);
+  EXPECT_FALSE(compare(array<std::int32_t>({1}), array<std::int32_t>({2}), {.steps = 1}).equal);
+}
+
 TEST(Compare, IntegersAreExact) {
-  const Tolerance wide{1, 1};
+  const Tolerance wide{1, 1, 1};
   const std::int64_t large = std::int64_t{1} << 53;
   EXPECT_TRUE(compare(array<std::int64_t>({large}), array<std::int64_t>({large}), wide).equal);
   const Comparison found =

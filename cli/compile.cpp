@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "tilemesh/base/output_file.hpp"
+
 #include "command.hpp"
 #include "describe.hpp"
 #include "model_options.hpp"
@@ -40,7 +42,7 @@ nlohmann::ordered_json to_json(const Binary& binary, const std::string& path) {
 }
 
 void report(const Binary& binary, const std::string& path) {
-  print(fmt::format("wrote {}: {}, {} of it constants\n", printable(path),
+  print(fmt::format("wrote {}: {}, {} of it constants\n", printable_line(path),
                     format_bytes(static_cast<std::int64_t>(std::filesystem::file_size(path))),
                     format_bytes(static_cast<std::int64_t>(binary.constants().size()))));
   Table table({"program", "mesh", "inputs", "outputs", "ops", "workspace"});
@@ -52,13 +54,25 @@ void report(const Binary& binary, const std::string& path) {
   print(table.to_string());
 }
 
+void check_output(const Options& options) {
+  for (const std::string& model : options.models) {
+    std::error_code ignored;
+    if (std::filesystem::equivalent(model, options.output, ignored)) {
+      throw UsageError(
+          fmt::format("--output {}: that is the model: name another file", options.output));
+    }
+  }
+  check_writable(options.output);
+}
+
 void run(const Options& options) {
+  check_output(options);
   Progress progress;
   const std::vector<std::filesystem::path> models(options.models.begin(), options.models.end());
   const Binary binary = compile_models(models, options.model, {}, progress);
   binary.save(options.output);
   if (options.json) {
-    print(to_json(binary, options.output).dump(2) + "\n");
+    print_json(to_json(binary, options.output));
   } else {
     report(binary, options.output);
   }

@@ -16,6 +16,7 @@
 #include "collectives.hpp"
 #include "command.hpp"
 #include "describe.hpp"
+#include "model_file.hpp"
 #include "table.hpp"
 #include "target_json.hpp"
 #include "terminal.hpp"
@@ -281,7 +282,7 @@ void print_collectives(const Program& program) {
 
 std::string title(const Program& program) {
   return fmt::format("program {} on mesh {}: {} inputs, {} outputs, {} ops, {} parameters\n",
-                     printable(program.name), program.mesh.to_string(), program.inputs.size(),
+                     printable_line(program.name), program.mesh.to_string(), program.inputs.size(),
                      program.outputs.size(), program.ops.size(), program.constants.size());
 }
 
@@ -296,12 +297,13 @@ void print_program(const Program& program) {
 
 void print_binary(const Binary& binary, const Options& options) {
   const TargetInfo& target = binary.target();
-  print(fmt::format("{}: {} programs, {} of constants\n", printable(options.binary),
+  print(fmt::format("{}: {} programs, {} of constants\n", printable_line(options.binary),
                     binary.program_count(),
                     format_bytes(static_cast<std::int64_t>(binary.constants().size()))));
-  print(printable(fmt::format("compiled for {}: {}, {} cores, {} threads a device, {}\n",
-                              target.backend, target.processor, target.cores,
-                              target.threads_per_device, fmt::join(target.features, " "))));
+  print(printable_line(fmt::format("compiled for {}: {}, {} cores, {} threads a device, {}",
+                                   target.backend, target.processor, target.cores,
+                                   target.threads_per_device, fmt::join(target.features, " "))) +
+        "\n");
   Table metadata({"metadata", "value"});
   for (const auto& [key, value] : binary.metadata()) {
     metadata.add({key, value});
@@ -336,7 +338,7 @@ void print_values(const Binary& binary, const Options& options) {
   }
 }
 
-/// Throws not_found, with names that are close, unless a program has the value to explain.
+/// Throws UsageError, with names that are close, unless a program has the value to explain.
 void check_explained(const Binary& binary, const Options& options) {
   std::vector<std::string> names;
   for (const Program& program : binary.programs()) {
@@ -349,22 +351,22 @@ void check_explained(const Binary& binary, const Options& options) {
     const std::vector<std::string> own = value_names(program);
     names.insert(names.end(), own.begin(), own.end());
   }
-  throw Error(ErrorCode::not_found,
-              fmt::format("\"{}\" has no value \"{}\"{} (--values lists all; what is inside a "
-                          "fused op is none any more)",
-                          options.binary, options.explain, did_you_mean(options.explain, names)));
+  throw UsageError(
+      fmt::format("\"{}\" has no value \"{}\"{} (--values lists all; what is inside a "
+                  "fused op is none any more)",
+                  options.binary, options.explain, did_you_mean(options.explain, names)));
 }
 
 void run(const Options& options) {
   const Binary binary = Binary::load(options.binary);
   if (!options.program.empty()) {
-    binary.program(options.program);  // throws, naming what there is
+    find_program(binary, options.program);
   }
   if (!options.explain.empty()) {
     check_explained(binary, options);
   }
   if (options.json) {
-    print(to_json(binary, options).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_json(to_json(binary, options));
   } else if (options.values || !options.explain.empty()) {
     print_values(binary, options);
   } else {

@@ -8,14 +8,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
 #include "tilemesh/device/backend.hpp"
 #include "tilemesh/types/strided.hpp"
 
 #include "command.hpp"
 #include "files.hpp"
-#include "npy.hpp"
 #include "target_json.hpp"
+#include "test_data.hpp"
 
 namespace tilemesh::cli {
 namespace {
@@ -55,8 +56,9 @@ void repeated(CLI::App& app, const std::string& name, std::vector<std::string>& 
 void check_known(const std::string& name, const std::set<std::string>& known,
                  std::string_view option, std::string_view what) {
   if (known.count(name) == 0) {
-    throw UsageError(fmt::format("{} {}: no model has {} \"{}\"; there is \"{}\"", option, name,
-                                 what, name, fmt::join(known, "\", \"")));
+    throw UsageError(fmt::format("{} {}: no model has {} \"{}\"; there is \"{}\"{}", option, name,
+                                 what, name, fmt::join(known, "\", \""),
+                                 did_you_mean(name, {known.begin(), known.end()})));
   }
 }
 
@@ -85,11 +87,12 @@ std::optional<ConstantData> parse_element(std::string_view text, const OnnxInput
   return make_constant_bytes(input.dtype, shape, bytes);
 }
 
-ConstantData read_value(const std::string& text, const OnnxInputInfo& input) {
+ConstantData read_value(const std::string& text, const OnnxInputInfo& input,
+                        const std::string& data_root) {
   if (auto element = parse_element(text, input)) {
     return *element;
   }
-  return to_constant(read_npy(text));
+  return to_constant(read_array(text, input.name, data_root));
 }
 
 /// The options that are about ONNX, read; names that no model has are refused.
@@ -107,6 +110,7 @@ OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& in
     }
   }
   OnnxOptions result;
+  result.data_root = options.data_root;
   for (const std::string& text : options.dims) {
     const auto [name, value] = split_pair(text, "--dim");
     check_known(name, symbols, "--dim", "a symbolic dim");
@@ -121,15 +125,12 @@ OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& in
     const auto [name, value] = split_pair(text, "--value");
     check_known(name, names, "--value", "an input");
     const auto input = std::ranges::find(all, name, &OnnxInputInfo::name);
-    if (!result.values.emplace(name, read_value(value, *input)).second) {
+    if (!result.values.emplace(name, read_value(value, *input, options.data_root)).second) {
       throw UsageError(fmt::format("--value {}: \"{}\" is given twice", text, name));
     }
   }
   for (const auto& [name, array] : inputs) {
-    if (names.count(name) == 0) {
-      throw Error(ErrorCode::not_found, fmt::format("no model has an input \"{}\"; there is \"{}\"",
-                                                    name, fmt::join(names, "\", \"")));
-    }
+    check_known(name, names, "--input", "an input");
   }
   return result;
 }
@@ -138,6 +139,7 @@ OnnxOptions read_onnx_options(const ModelOptions& options, const NamedArrays& in
 OnnxOptions options_for(const Inputs& model, const OnnxOptions& all, const NamedArrays& inputs) {
   OnnxOptions result;
   result.dims = all.dims;
+  result.data_root = all.data_root;
   for (const OnnxInputInfo& input : model) {
     if (const auto shape = all.shapes.find(input.name); shape != all.shapes.end()) {
       result.shapes.insert(*shape);
@@ -192,8 +194,25 @@ CompileOptions read_compile_options(const ModelOptions& options, Progress& progr
 }
 
 std::unique_ptr<Target> read_target(const std::filesystem::path& path) {
-  const TargetInfo info = parse_target(read_file(path), path.string());
-  return find_backend(info.backend).target(info);
+  constexpr std::uint64_t kMostBytes = 1 << 20;
+  const TargetInfo info = parse_target(read_file(path, kMostBytes), path.string());
+  try {
+    return find_backend(info.backend).target(info);
+  } catch (const Error& error) {
+    throw error.in(fmt::format("\"{}\"", path.string()));
+  }
+}
+
+/// A name on the command line that nothing has is a mistake there.
+Binary compile_named(std::vector<Graph> graphs, const CompileOptions& options) {
+  try {
+    return compile(std::move(graphs), options);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::not_found) {
+      throw UsageError(error.what());
+    }
+    throw;
+  }
 }
 
 void check_program_names(const std::vector<std::filesystem::path>& models) {
@@ -226,11 +245,12 @@ MeshShape parse_mesh(const std::string& text) {
   }
 }
 
-NamedArrays read_named_arrays(const std::vector<std::string>& pairs, std::string_view option) {
+NamedArrays read_named_arrays(const std::vector<std::string>& pairs, std::string_view option,
+                              const std::string& data_root) {
   NamedArrays arrays;
   for (const std::string& text : pairs) {
     const auto [name, file] = split_pair(text, option);
-    if (!arrays.emplace(name, read_npy(file)).second) {
+    if (!arrays.emplace(name, read_array(file, name, data_root)).second) {
       throw UsageError(fmt::format("{} {}: \"{}\" is given twice", option, text, name));
     }
   }
@@ -251,7 +271,7 @@ std::optional<MeshShape> MeshChoice::shape() const {
 void ModelOptions::add_to(CLI::App& app) {
   repeated(app, "--dim", dims, "NAME=N", "Size of a symbolic dim; may be repeated");
   repeated(app, "--shape", shapes, "INPUT=N,N,...", "Whole shape of an input; may be repeated");
-  repeated(app, "--value", values, "INPUT=NUMBER|FILE.npy",
+  repeated(app, "--value", values, "INPUT=NUMBER|FILE",
            "Fix an input to a value, so that it is no input any more; may be repeated");
   repeated(app, "--space", spaces, "NAME=host|dram|l1",
            "Where an input or output lives; may be repeated");
@@ -265,9 +285,25 @@ void ModelOptions::add_to(CLI::App& app) {
       ->type_name("HOW");
   repeated(app, "--state", states, "INPUT=OUTPUT",
            "An input kept on the mesh, and the output that replaces it; may be repeated");
+  app.add_option("--data-root", data_root,
+                 "Folder in which external data may lie too, beside the model's own: what a link, "
+                 "an absolute path or .. leads to has to be in one of the two")
+      ->type_name("DIR");
   app.add_option("--target", target_file, "Machine to compile for, as saved by `tilemesh query`")
       ->type_name("FILE");
   mesh.add_to(app);
+}
+
+void ModelOptions::check_compiled(const std::string& file) const {
+  const bool said = !dims.empty() || !shapes.empty() || !values.empty() || !spaces.empty() ||
+                    !shards.empty() || !states.empty() || !automatic.empty() ||
+                    !target_file.empty();
+  if (said) {
+    throw UsageError(fmt::format(
+        "\"{}\" is compiled already: --dim, --shape, --value, --space, --shard, --auto, "
+        "--state and --target are for models",
+        file));
+  }
 }
 
 Binary compile_models(const std::vector<std::filesystem::path>& models, const ModelOptions& options,
@@ -297,7 +333,7 @@ Binary compile_models(const std::vector<std::filesystem::path>& models, const Mo
     target = read_target(options.target_file);
     compile_options.target = target.get();
   }
-  Binary binary = compile(std::move(graphs), compile_options);
+  Binary binary = compile_named(std::move(graphs), compile_options);
   progress.clear();
   return binary;
 }

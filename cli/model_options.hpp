@@ -23,8 +23,9 @@ namespace tilemesh::cli {
 std::pair<std::string, std::string> split_pair(const std::string& text, std::string_view option);
 /// "RxC" as a mesh; throws UsageError.
 MeshShape parse_mesh(const std::string& text);
-/// Each "NAME=FILE.npy" read.
-NamedArrays read_named_arrays(const std::vector<std::string>& pairs, std::string_view option);
+/// Each "NAME=FILE" read, see read_array.
+NamedArrays read_named_arrays(const std::vector<std::string>& pairs, std::string_view option,
+                              const std::string& data_root);
 
 /// What a user says about the mesh: --mesh and --threads-per-device.
 struct MeshChoice {
@@ -40,9 +41,12 @@ struct ModelOptions {
   std::vector<std::string> dims, shapes, values, spaces, shards, states;
   std::string automatic;
   std::string target_file;
+  std::string data_root;
   MeshChoice mesh;
 
   void add_to(CLI::App& app);
+  /// Throws UsageError if something is said that a model alone takes, since `file` is compiled.
+  void check_compiled(const std::string& file) const;
 };
 
 /// Imports and compiles models into one binary; each program is named after its file. `inputs` are

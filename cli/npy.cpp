@@ -1,5 +1,6 @@
 #include "npy.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "tilemesh/base/error.hpp"
+#include "tilemesh/base/input_file.hpp"
 #include "tilemesh/base/math.hpp"
 #include "tilemesh/types/strided.hpp"
 
@@ -182,32 +184,63 @@ class HeaderParser {
   std::size_t at_ = 0;
 };
 
-/// Splits a file into its header's text and its elements.
-std::pair<std::string_view, std::span<const std::byte>> split(std::span<const std::byte> file) {
-  if (file.empty()) {
+/// A header read, and where the elements begin.
+struct Start {
+  Header header;
+  std::uint64_t elements_at = 0;
+};
+
+/// Splits off the text of a header, from the first bytes of a file.
+std::string_view header_text(std::span<const std::byte> start, std::uint64_t file_bytes) {
+  if (start.empty()) {
     broken("it is empty, no .npy file");
   }
-  const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
+  const std::string_view text(reinterpret_cast<const char*>(start.data()), start.size());
   if (text.substr(0, kMagic.size()) != kMagic) {
     broken("it is no .npy file: it begins with other bytes");
   }
   const std::size_t fixed = kMagic.size() + 2;
-  const int major = text.size() > kMagic.size() ? std::to_integer<int>(file[kMagic.size()]) : 1;
+  const int major = text.size() > kMagic.size() ? std::to_integer<int>(start[kMagic.size()]) : 1;
   if (major < 1 || major > 3) {
     throw Error(ErrorCode::unsupported,
                 fmt::format("its format version is {}, versions 1 to 3 are read", major));
   }
   const std::size_t length_bytes = major == 1 ? 2 : 4;
-  if (file.size() < fixed + length_bytes) {
+  if (start.size() < fixed + length_bytes) {
     broken("it was cut short within its header");
   }
   std::uint32_t length = 0;
-  std::memcpy(&length, file.data() + fixed, length_bytes);
+  std::memcpy(&length, start.data() + fixed, length_bytes);
   const std::size_t begin = fixed + length_bytes;
-  if (length > kLongestHeader || length > file.size() - begin) {
-    broken(fmt::format("its header should have {} bytes, the file has {}", length, file.size()));
+  if (length > kLongestHeader || length > start.size() - begin) {
+    broken(fmt::format("its header should have {} bytes, the file has {}", length, file_bytes));
   }
-  return {text.substr(begin, length), file.subspan(begin + length)};
+  return text.substr(begin, length);
+}
+
+/// Reads the header and checks the size of the elements against it.
+Start parse_start(std::span<const std::byte> bytes, std::uint64_t file_bytes) {
+  const std::string_view text = header_text(bytes, file_bytes);
+  Start start;
+  start.elements_at = static_cast<std::uint64_t>(
+      reinterpret_cast<const std::byte*>(text.data() + text.size()) - bytes.data());
+  std::int64_t wanted = 0;
+  try {
+    start.header = HeaderParser(text).parse();
+    wanted = checked_mul(start.header.shape.element_count(), size_of(start.header.dtype));
+  } catch (const Error& error) {
+    // A shape that can't be is the file's fault here.
+    const bool from_shape = error.code() == ErrorCode::invalid_argument;
+    throw Error(from_shape ? ErrorCode::invalid_file : error.code(), error.what());
+  }
+  const std::uint64_t there = file_bytes - start.elements_at;
+  if (there != static_cast<std::uint64_t>(wanted)) {
+    broken(
+        fmt::format("its elements {}{} should have {} bytes, the file has {}: it was cut short "
+                    "or appended to",
+                    to_string(start.header.dtype), start.header.shape.to_string(), wanted, there));
+  }
+  return start;
 }
 
 Dims fortran_strides(const Shape& shape) {
@@ -218,6 +251,22 @@ Dims fortran_strides(const Shape& shape) {
     stride *= size;
   }
   return strides;
+}
+
+/// The elements of a file in row-major order; bools are 0 or 1.
+HostArray make_array(const Header& header, std::vector<std::byte> elements) {
+  HostArray array{header.dtype, header.shape, std::move(elements)};
+  if (array.dtype == DType::boolean) {
+    for (std::byte& value : array.bytes) {
+      value = value == std::byte{0} ? std::byte{0} : std::byte{1};
+    }
+  }
+  if (header.fortran_order && array.shape.element_count() > 0) {
+    const std::vector<std::byte> columns = array.bytes;
+    copy_strided({columns.data(), array.dtype, array.shape, fortran_strides(array.shape)},
+                 {array.bytes.data(), array.dtype, array.shape, row_major_strides(array.shape)});
+  }
+  return array;
 }
 
 std::string python_shape(const Shape& shape) {
@@ -263,38 +312,20 @@ std::string make_header(const HostArray& array) {
 }  // namespace
 
 HostArray parse_npy(std::span<const std::byte> file) {
-  const auto [text, elements] = split(file);
-  Header header;
-  try {
-    header = HeaderParser(text).parse();
-  } catch (const Error& error) {
-    // A shape that can't be is the file's fault here.
-    const bool from_shape = error.code() == ErrorCode::invalid_argument;
-    throw Error(from_shape ? ErrorCode::invalid_file : error.code(), error.what());
-  }
-  const std::int64_t wanted = checked_mul(header.shape.element_count(), size_of(header.dtype));
-  if (elements.size() != static_cast<std::size_t>(wanted)) {
-    broken(
-        fmt::format("its elements {}{} should have {} bytes, the file has {}: it was cut short "
-                    "or appended to",
-                    to_string(header.dtype), header.shape.to_string(), wanted, elements.size()));
-  }
-  HostArray array{header.dtype, header.shape, {elements.begin(), elements.end()}};
-  if (header.fortran_order && array.shape.element_count() > 0) {
-    const ConstStridedView source(elements.data(), array.dtype, array.shape,
-                                  fortran_strides(array.shape));
-    copy_strided(source,
-                 {array.bytes.data(), array.dtype, array.shape, row_major_strides(array.shape)});
-  }
-  return array;
+  const Start start = parse_start(file, file.size());
+  const std::span<const std::byte> elements = file.subspan(start.elements_at);
+  return make_array(start.header, {elements.begin(), elements.end()});
 }
 
 HostArray read_npy(const std::filesystem::path& path) {
-  const std::string bytes = read_file(path);
+  constexpr std::uint64_t kMostOfAHeader = kLongestHeader + 64;
+  const InputFile file(path);
   try {
-    return parse_npy(std::as_bytes(std::span<const char>(bytes)));
+    const Start start =
+        parse_start(file.bytes(0, std::min(file.size(), kMostOfAHeader)), file.size());
+    return make_array(start.header, file.bytes(start.elements_at, file.size() - start.elements_at));
   } catch (const Error& error) {
-    throw error.in(fmt::format("\"{}\"", path.string()));
+    throw error.code() == ErrorCode::io ? error : error.in(fmt::format("\"{}\"", path.string()));
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "byte_size.hpp"
 #include "command.hpp"
+#include "model_file.hpp"
 #include "model_options.hpp"
 #include "table.hpp"
 #include "terminal.hpp"
@@ -132,7 +133,7 @@ void print_holders(const MemoryPlan& plan) {
 }
 
 void print_plan(const Planned& planned) {
-  print(fmt::format("program {} on mesh {}: {}\n\n", printable(planned.name),
+  print(fmt::format("program {} on mesh {}: {}\n\n", printable_line(planned.name),
                     planned.mesh.to_string(), planned.plan.fits() ? "fits" : "does not fit"));
   Table table({"bytes a device", "peak", "available", "constants", "inputs", "outputs", "workspace",
                "fits"});
@@ -152,11 +153,11 @@ void print_plan(const Planned& planned) {
 ExitCode run(const Options& options) {
   const Binary binary = Binary::load(options.binary);
   if (!options.program.empty()) {
-    binary.program(options.program);  // throws, naming what there is
+    find_program(binary, options.program);
   }
   const std::vector<Planned> plans = make_plans(options, binary);
   if (options.json) {
-    print(to_json(plans, options).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_json(to_json(plans, options));
   }
   ExitCode code = ExitCode::ok;
   for (const Planned& planned : plans) {
@@ -165,8 +166,7 @@ ExitCode run(const Options& options) {
       print_plan(planned);
     }
     if (!planned.plan.fits()) {
-      print_error(
-          printable(fmt::format("program \"{}\": {}", planned.name, planned.plan.shortage())));
+      print_error(fmt::format("program \"{}\": {}", planned.name, planned.plan.shortage()));
       code = ExitCode::failure;
     }
   }

@@ -13,10 +13,6 @@
 namespace tilemesh::cli {
 namespace {
 
-TEST(Printable, ControlCharactersDoNotReachTheTerminal) {
-  EXPECT_EQ(printable("a\x1b[2Jb\tü\n"), "a\\x1b[2Jb\\x09ü\n");
-}
-
 TEST(Format, ChoosesUnits) {
   EXPECT_EQ(format_seconds(1.25e-5), "12.5 us");
   EXPECT_EQ(format_seconds(0.0125), "12.50 ms");
@@ -82,7 +78,26 @@ TEST(TargetJson, NamesWhatIsWrong) {
   EXPECT_THAT(message("[1]"), ::testing::HasSubstr("no JSON object"));
   EXPECT_THAT(message("{\"a\": 1}"), ::testing::HasSubstr("none of its keys"));
   EXPECT_THAT(message("{\"cores\": \"two\"}"), ::testing::HasSubstr("\"cores\""));
-  EXPECT_THAT(message("{\"cores\": 0}"), ::testing::HasSubstr("impossible"));
+  EXPECT_THAT(message("{\"features\": [1]}"), ::testing::HasSubstr("\"features\""));
+  for (const char* cores :
+       {"0", "-1", "2147483648", "18446744073709551616", "1e300", "2.5", "true"}) {
+    EXPECT_THAT(message(std::string("{\"cores\": ") + cores + "}"),
+                ::testing::HasSubstr("\"cores\" is no whole number from 1 to 65536"))
+        << cores;
+  }
+  EXPECT_THAT(message("{\"l2_cache_bytes\": -9223372036854775808}"),
+              ::testing::HasSubstr("\"l2_cache_bytes\" is no whole number from 0"));
+  EXPECT_THAT(message("{\"memory_bytes\": 9223372036854775807}"),
+              ::testing::HasSubstr("\"memory_bytes\""));
+  EXPECT_THAT(message("{\"numa_nodes\": -1}"), ::testing::HasSubstr("\"numa_nodes\""));
+  EXPECT_THAT(message(std::string(1 << 20, '[')), ::testing::HasSubstr("no JSON object"));
+}
+
+TEST(Json, IsValidAndAsciiWhateverNamesHold) {
+  const nlohmann::ordered_json json = {{"name", "a\xff\x1b[2J\u202e\u009bz"}};
+  const std::string text = to_text(json);
+  EXPECT_THAT(text, ::testing::HasSubstr("a\\ufffd\\u001b[2J\\u202e\\u009bz"));
+  EXPECT_TRUE(nlohmann::json::accept(text));
 }
 
 TEST(RandomArrays, AreTheSameForTheSameSeedAndFitTheirTypes) {

@@ -18,7 +18,7 @@ namespace {
 void run(const MeshChoice& mesh) {
   const MeshShape shape = mesh.shape().value_or(MeshShape{1, 1});
   const Target& target = default_target(shape.device_count(), mesh.threads_per_device);
-  print(target_json(target.info()).dump(2) + "\n");
+  print_json(target_json(target.info()));
 }
 
 }  // namespace

@@ -2,26 +2,29 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "tilemesh/base/close_names.hpp"
 #include "tilemesh/base/error.hpp"
+#include "tilemesh/base/output_file.hpp"
 #include "tilemesh/mesh/mesh.hpp"
 #include "tilemesh/runtime/profile.hpp"
 #include "tilemesh/runtime/submit.hpp"
 
 #include "command.hpp"
 #include "describe.hpp"
+#include "files.hpp"
+#include "model_file.hpp"
 #include "model_options.hpp"
 #include "npy.hpp"
+#include "output_names.hpp"
 #include "profile_report.hpp"
 #include "random_arrays.hpp"
 #include "table.hpp"
@@ -46,28 +49,11 @@ struct Options {
   bool json = false;
 };
 
-bool is_binary(const std::filesystem::path& path) {
-  std::string magic(4, '\0');
-  std::ifstream(path, std::ios::binary).read(magic.data(), 4);
-  return magic == "\x89TMB" || path.extension() == ".tmb";
-}
-
-bool has_compile_options(const ModelOptions& options) {
-  return !options.dims.empty() || !options.shapes.empty() || !options.values.empty() ||
-         !options.spaces.empty() || !options.shards.empty() || !options.states.empty() ||
-         !options.automatic.empty() || !options.target_file.empty();
-}
-
 Binary get_binary(const Options& options, const NamedArrays& inputs, Progress& progress) {
   if (!is_binary(options.model)) {
     return compile_models({options.model}, options.compile, inputs, progress);
   }
-  if (has_compile_options(options.compile)) {
-    throw UsageError(
-        fmt::format("\"{}\" is compiled already: --dim, --shape, --value, --space, "
-                    "--shard, --auto, --state and --target are for models",
-                    options.model));
-  }
+  options.compile.check_compiled(options.model);
   return Binary::load(options.model);
 }
 
@@ -96,9 +82,9 @@ void check_names(const Program& program, const NamedArrays& given, bool from_mod
   for (const auto& [name, array] : given) {
     // A model's input that isn't the program's was taken as a value, or the model ignores it.
     if (!from_model && std::find(names.begin(), names.end(), name) == names.end()) {
-      throw Error(ErrorCode::not_found,
-                  fmt::format("program \"{}\" has no input \"{}\"; it has \"{}\"", program.name,
-                              name, fmt::join(names, "\", \"")));
+      throw UsageError(fmt::format("program \"{}\" has no input \"{}\"; it has \"{}\"{}",
+                                   program.name, name, fmt::join(names, "\", \""),
+                                   did_you_mean(name, names)));
     }
   }
 }
@@ -133,7 +119,7 @@ std::vector<InputArray> make_inputs(const Program& program, const NamedArrays& g
   if (!given.empty() && !missing.empty()) {
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("program \"{}\" has no array for its input \"{}\": add --input "
-                            "NAME=FILE.npy for each, or give none for random ones",
+                            "NAME=FILE for each, or give none for random ones",
                             program.name, fmt::join(missing, "\", \"")));
   }
   return result;
@@ -234,37 +220,33 @@ struct OutputReport {
   std::string file;
 };
 
-/// The outputs of the first run, read back; with a file name for each.
-std::vector<OutputReport> read_outputs(const Program& program, const std::vector<Tensor>& outputs) {
-  std::vector<OutputReport> result;
-  std::set<std::string> files;
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    std::string file = program.outputs[i].name;
-    for (char& c : file) {
-      const auto byte = static_cast<unsigned char>(c);
-      const bool plain = std::isalnum(byte) != 0 && byte < 0x80;
-      c = plain || c == '.' || c == '_' || c == '-' ? c : '_';
-    }
-    if (!files.insert(file).second) {
-      file += fmt::format("_{}", i);
-      files.insert(file);
-    }
-    result.push_back(
-        {program.outputs[i].name, outputs[i].spec(), to_array(outputs[i]), file + ".npy"});
+/// Where each output goes. What can't be written is refused now, before anything runs.
+std::vector<std::string> output_files(const Program& program, const std::string& folder) {
+  std::vector<std::string> names;
+  for (const ProgramOutput& output : program.outputs) {
+    names.push_back(output.name);
   }
-  return result;
+  std::vector<std::string> files = output_file_names(names);
+  for (std::string& file : files) {
+    file += ".npy";
+  }
+  if (!folder.empty()) {
+    make_folder(folder);
+    for (const std::string& file : files) {
+      check_writable(std::filesystem::path(folder) / file);
+    }
+  }
+  return files;
 }
 
-void write_outputs(const std::string& folder, const std::vector<OutputReport>& outputs) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw Error(ErrorCode::io,
-                fmt::format("can't make the folder \"{}\": {}", folder, error.message()));
+/// The outputs of the first run, read back.
+std::vector<OutputReport> read_outputs(const Program& program, const std::vector<Tensor>& outputs,
+                                       const std::vector<std::string>& files) {
+  std::vector<OutputReport> result;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    result.push_back({program.outputs[i].name, outputs[i].spec(), to_array(outputs[i]), files[i]});
   }
-  for (const OutputReport& output : outputs) {
-    write_npy(std::filesystem::path(folder) / output.file, output.array);
-  }
+  return result;
 }
 
 struct Report {
@@ -284,7 +266,8 @@ bool any_random(const std::vector<InputArray>& inputs) {
 
 void print_report(const Report& report) {
   const Program& program = report.executable.program();
-  print(fmt::format("program {} on mesh {}\n", printable(program.name), program.mesh.to_string()));
+  print(fmt::format("program {} on mesh {}\n", printable_line(program.name),
+                    program.mesh.to_string()));
   if (any_random(report.inputs)) {
     print(fmt::format("no input given: random ones, seed {}\n", report.options.seed));
   }
@@ -359,12 +342,15 @@ Json to_json(const Report& report) {
 
 /// Runs once for the outputs and, when asked for more, so many times again for the time.
 void run(const Options& options) {
+  const std::optional<MeshShape> shape = options.compile.mesh.shape();
   Progress progress;
-  const NamedArrays given = read_named_arrays(options.inputs, "--input");
+  const NamedArrays given = read_named_arrays(options.inputs, "--input", options.compile.data_root);
   const Binary binary = get_binary(options, given, progress);
-  const BoundProgram program = binary.program(options.program);
+  const BoundProgram program = find_program(binary, options.program);
   check_names(*program, given, !is_binary(options.model));
-  const Mesh mesh = Mesh::open({.shape = options.compile.mesh.shape().value_or(program->mesh),
+  const std::vector<std::string> files = output_files(*program, options.output_dir);
+
+  const Mesh mesh = Mesh::open({.shape = shape.value_or(program->mesh),
                                 .threads_per_device = options.compile.mesh.threads_per_device});
   // Before arrays are made for it: a program may be too large for the devices.
   const Executable executable = prepare(mesh, program);
@@ -372,7 +358,8 @@ void run(const Options& options) {
   Runner runner(executable, inputs, progress);
   const Counters before = mesh.counters();
   auto [outputs, seconds] = runner.run();
-  Report report{options, runner.executable(), inputs, read_outputs(*program, outputs), {}, {}, {}};
+  Report report{
+      options, runner.executable(), inputs, read_outputs(*program, outputs, files), {}, {}, {}};
   report.first = mesh.counters() - before;
   outputs.clear();
 
@@ -388,10 +375,12 @@ void run(const Options& options) {
   progress.clear();
   report.timing = summarize(times.empty() ? std::vector<double>{seconds} : times);
   if (!options.output_dir.empty()) {
-    write_outputs(options.output_dir, report.outputs);
+    for (const OutputReport& output : report.outputs) {
+      write_npy(std::filesystem::path(options.output_dir) / output.file, output.array);
+    }
   }
   if (options.json) {
-    print(to_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+    print_json(to_json(report));
   } else {
     print_report(report);
   }
@@ -410,8 +399,9 @@ void add_run(CLI::App& app, Outcome& /*outcome*/) {
       ->type_name("NAME");
   command
       ->add_option("--input", options->inputs,
-                   "An input's elements; may be repeated; without any, random ones are made")
-      ->type_name("NAME=FILE.npy")
+                   "An input's elements: a .npy file, a tensor's .pb file, or a .npz file that has "
+                   "an array of the name; may be repeated; without any, random ones are made")
+      ->type_name("NAME=FILE")
       ->allow_extra_args(false);
   command->add_option("--output-dir", options->output_dir, "Folder for OUTPUT.npy files")
       ->type_name("DIR");

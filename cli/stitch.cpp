@@ -211,8 +211,9 @@ Stitch plan_stitch(const StitchEnd& from, const StitchEnd& to) {
 
 std::string to_string(const Stitch& stitch) {
   std::string text =
-      printable(fmt::format("{} ({}) -> {} ({})\n", stitch.from.to_string(), stitch.from.kind,
-                            stitch.to.to_string(), stitch.to.kind));
+      printable_line(fmt::format("{} ({}) -> {} ({})", stitch.from.to_string(), stitch.from.kind,
+                                 stitch.to.to_string(), stitch.to.kind)) +
+      "\n";
   Table table({"what", "is", "wanted"});
   for (const Stitch::Aspect& aspect : stitch.aspects) {
     table.add({aspect.what, aspect.from, aspect.same() ? "same" : aspect.to});

@@ -4,19 +4,28 @@
 #include <string>
 #include <string_view>
 
+#include <nlohmann/json_fwd.hpp>
+
+#include "tilemesh/base/printable.hpp"
+
 namespace tilemesh::cli {
 
-/// `text` with control characters written as \xNN: names in files must not steer the terminal.
-std::string printable(std::string_view text);
+/// "tilemesh: error: ..." to stderr, in colour on a terminal. Names within can't steer it, nor pass
+/// for a line of ours. A stderr that is closed or full is borne.
+void print_error(std::string_view message) noexcept;
 
-/// The same with ends of lines written so too.
-std::string printable_line(std::string_view text);
-
-/// "tilemesh: error: ..." to stderr, in colour on a terminal.
-void print_error(std::string_view message);
-
-/// Text to stdout.
+/// Text to stdout, through `printable`: all that the tool prints goes through here. Whether it
+/// arrived says flush_output.
 void print(std::string_view text);
+
+/// JSON to stdout.
+void print_json(const nlohmann::ordered_json& json);
+/// The same as text, with an end of line: in ASCII alone, so that no name steers a terminal, and
+/// valid whatever bytes names hold.
+std::string to_text(const nlohmann::ordered_json& json);
+
+/// Flushes stdout; 0, or the errno of the first write that failed.
+int flush_output() noexcept;
 
 /// "12.5 us", "3.2 ms", "1.5 s"
 std::string format_seconds(double seconds);
@@ -34,7 +43,7 @@ class Progress {
   /// `done` from 0 to 1.
   void show(std::string_view what, double done);
   /// Removes the bar, before other text is printed.
-  void clear();
+  void clear() noexcept;
 
  private:
   bool on_terminal_;

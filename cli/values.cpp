@@ -53,15 +53,17 @@ std::string_view storage_text(Storage::Kind kind) {
 
 std::string op_title(const Program& program, std::size_t op) {
   const ProgramOp& made = program.ops[op];
-  return made.name.empty() ? fmt::format("op {}, {}", op, made.op)
-                           : fmt::format("op {}, {} \"{}\"", op, made.op, made.name);
+  return made.name.empty() ? fmt::format("op {}, {}", op, printable_line(made.op))
+                           : fmt::format("op {}, {} \"{}\"", op, printable_line(made.op),
+                                         printable_line(made.name));
 }
 
 /// "x" (replicate, shard 0)
 std::string operand_title(const Program& program, std::uint32_t value) {
   const ProgramValue& operand = program.values[value];
-  const std::string name =
-      operand.name.empty() ? fmt::format("value {}", value) : fmt::format("\"{}\"", operand.name);
+  const std::string name = operand.name.empty()
+                               ? fmt::format("value {}", value)
+                               : fmt::format("\"{}\"", printable_line(operand.name));
   return program.mesh.device_count() == 1
              ? name
              : fmt::format("{} {}", name, placements_to_string(operand.spec));
@@ -79,7 +81,7 @@ std::string operand_titles(const Program& program, const std::vector<std::uint32
 
 std::string why_text(const Program& program, const ProgramValue& value) {
   if (!value.reason.empty()) {
-    return value.reason;
+    return printable_line(value.reason);
   }
   if (program.mesh.device_count() == 1) {
     return "the mesh has one device, which has all of it";
@@ -92,7 +94,8 @@ std::string why_text(const Program& program, const ProgramValue& value) {
 std::string origin_text(const Program& program, std::uint32_t value) {
   for (const ProgramInput& input : program.inputs) {
     if (input.value == value) {
-      return fmt::format("It is input \"{}\" ({}).", input.name, to_string(input.kind));
+      return fmt::format("It is input \"{}\" ({}).", printable_line(input.name),
+                         to_string(input.kind));
     }
   }
   std::string text;
@@ -135,7 +138,8 @@ std::string reader_text(const Program& program, std::uint32_t value, std::size_t
     const Collective one = collective_of(program, i);
     return fmt::format("Op {}, {}, brings it to {}: {} bytes received by a device, since {}.", i,
                        one.movement, placements_to_string(program.values[op.outputs[0]].spec),
-                       one.bytes, one.reason.empty() ? "its readers want it so" : one.reason);
+                       one.bytes,
+                       one.reason.empty() ? "its readers want it so" : printable_line(one.reason));
   }
   const std::string title = op_title(program, i);
   return fmt::format("O{} takes it as input {}{}.", title.substr(1), operand_numbers(op, value),
@@ -195,10 +199,11 @@ std::string values_text(const Program& program) {
 
 std::string explain_text(const Program& program, std::uint32_t value) {
   const ProgramValue& explained = program.values[value];
-  std::string text = fmt::format("{}: {}\n",
-                                 explained.name.empty() ? fmt::format("value {}", value)
-                                                        : fmt::format("\"{}\"", explained.name),
-                                 explained.spec.to_string());
+  std::string text =
+      fmt::format("{}: {}\n",
+                  explained.name.empty() ? fmt::format("value {}", value)
+                                         : fmt::format("\"{}\"", printable_line(explained.name)),
+                  explained.spec.to_string());
   text += fmt::format("  Why: {}.\n", why_text(program, explained));
   text += fmt::format("  {}\n", origin_text(program, value));
   const std::vector<std::size_t> ops = readers(program, value);
@@ -208,14 +213,14 @@ std::string explain_text(const Program& program, std::uint32_t value) {
   bool is_output = false;
   for (const ProgramOutput& output : program.outputs) {
     if (output.value == value) {
-      text += fmt::format("  It is output \"{}\".\n", output.name);
+      text += fmt::format("  It is output \"{}\".\n", printable_line(output.name));
       is_output = true;
     }
   }
   if (ops.empty() && !is_output) {
     text += "  No op reads it by this name.\n";
   }
-  return printable(text);
+  return text;
 }
 
 nlohmann::ordered_json values_json(const Program& program,

@@ -16,9 +16,13 @@ struct VerifyOptions {
   std::vector<std::string> data;
   ModelOptions compile;
   Tolerance tolerance;
-  std::string json_file;
+  std::string program;    ///< of a binary
+  std::string json_file;  ///< "-": the standard output
   int timeout_seconds = 120;
   int jobs = 0;  ///< 0: one per core
+
+  /// Then nothing else is printed.
+  bool prints_json() const { return json_file == "-"; }
 };
 
 enum class TestStatus { passed, differed, unsupported, failed };

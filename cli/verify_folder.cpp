@@ -95,8 +95,8 @@ void print_summary(const std::vector<TestResult>& results) {
     if (result.status == TestStatus::unsupported) {
       ++reasons[without_names(result.reason)];
     } else if (result.status != TestStatus::passed) {
-      print(printable(
-          fmt::format("{} {}: {}\n", to_string(result.status), result.name, result.reason)));
+      print(fmt::format("{} {}: {}\n", to_string(result.status), printable_line(result.name),
+                        printable_block(result.reason)));
     }
   }
   std::vector<std::pair<std::size_t, std::string>> by_count;
@@ -106,7 +106,7 @@ void print_summary(const std::vector<TestResult>& results) {
   std::stable_sort(by_count.begin(), by_count.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [count, reason] : by_count) {
-    print(printable(fmt::format("{} unsupported: {}\n", count, reason)));
+    print(fmt::format("{} unsupported: {}\n", count, printable_block(reason)));
   }
   print(fmt::format("{} tests: {} passed, {} differed, {} unsupported, {} failed\n", results.size(),
                     counts[TestStatus::passed], counts[TestStatus::differed],
@@ -139,7 +139,9 @@ std::vector<TestResult> verify_folders(const VerifyOptions& options) {
                       static_cast<double>(++done) / static_cast<double>(tests.size()));
       });
   progress.clear();
-  print_summary(results);
+  if (!options.prints_json()) {
+    print_summary(results);
+  }
   return results;
 }
 

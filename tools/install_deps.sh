@@ -7,7 +7,7 @@ set -euo pipefail
 packages=(
   build-essential cmake ninja-build ccache git
   libdnnl-dev libhwy-dev libflatbuffers-dev flatbuffers-compiler libonnx-dev libprotobuf-dev
-  protobuf-compiler libhwloc-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
+  protobuf-compiler libhwloc-dev libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev zlib1g-dev
   libgtest-dev libgmock-dev libbenchmark-dev librapidcheck-dev libonnx-testdata
   espeak-ng fonts-dejavu-core python3-venv clang-format clang-tidy
 )

@@ -50,7 +50,7 @@ TEST_F(Inspect, RefusesWhatIsNoBinary) {
   const ToolResult result = tool({"inspect", "text.tmb"});
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.err, HasSubstr("\"text.tmb\": not a tilemesh binary"));
-  EXPECT_EQ(tool({"inspect", save_program("a.tmb"), "--program", "q"}).code, 1);
+  EXPECT_EQ(tool({"inspect", save_program("a.tmb"), "--program", "q"}).code, 2);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_F(MeshTool, ListsValuesWhateverTheirNames) {
 
 TEST_F(MeshTool, ExplainOfAnUnknownValueNamesCloseOnes) {
   const ToolResult result = tool({"inspect", save_tensor(), "--explain", "w3"});
-  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("no value \"w3\"; did you mean \"w1\", \"w2\"?"));
   EXPECT_EQ(result.out, "");
 }
@@ -300,7 +300,7 @@ TEST_F(MeshModels, CutsThatCantBeSayBothSidesAndTheRemedy) {
               AllOf(HasSubstr("has no dim 2"), HasSubstr("its dims are 0 to 1")));
   EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "a=0@2"}, 1),
               AllOf(HasSubstr("mesh 1x2 has no axis 2"), HasSubstr("its axes are 0 to 1")));
-  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "q=0"}, 1),
+  EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "q=0"}, 2),
               AllOf(HasSubstr("nothing has that name"), HasSubstr("a, b")));
   EXPECT_THAT(refused({"--mesh", "1x2", "--shard", "a=0@1", "--shard", "a=1@1"}, 1),
               AllOf(HasSubstr("dim 0"), HasSubstr("dim 1"), HasSubstr("name one")));

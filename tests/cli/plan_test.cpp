@@ -66,7 +66,7 @@ TEST_F(Plan, RefusesWhatCannotBe) {
   const ToolResult other = tool({"plan", file, "--mesh", "1x2"});
   EXPECT_EQ(other.code, 1);
   EXPECT_THAT(other.err, HasSubstr("is for a mesh of 1x1, not 1x2"));
-  EXPECT_EQ(tool({"plan", file, "--program", "q"}).code, 1);
+  EXPECT_EQ(tool({"plan", file, "--program", "q"}).code, 2);
   EXPECT_EQ(tool({"plan", "none.tmb"}).code, 1);
   EXPECT_EQ(tool({"plan", file, "--dram", "lots"}).code, 2);
   EXPECT_EQ(tool({"plan", file, "--mesh", "0x"}).code, 2);

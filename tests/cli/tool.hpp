@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -15,6 +16,7 @@
 #include "tilemesh/tilemesh.hpp"
 
 #include "npy.hpp"
+#include "onnx_model.hpp"
 
 namespace tilemesh::cli {
 
@@ -40,6 +42,20 @@ class ToolTest : public ::testing::Test {
   }
 
   ToolResult tool(const std::vector<std::string>& arguments) const {
+    return tool(arguments, [] {});
+  }
+  /// `prepare` is called in the child, once its streams are in place.
+  ToolResult tool(const std::vector<std::string>& arguments,
+                  const std::function<void()>& prepare) const {
+    int status = 0;
+    ::waitpid(start(arguments, prepare), &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read(path("stdout.txt")),
+            read(path("stderr.txt"))};
+  }
+  /// The tool's process; whatever hangs ends by a signal.
+  pid_t start(const std::vector<std::string>& arguments,
+              const std::function<void()>& prepare) const {
+    constexpr unsigned kSeconds = 120;
     const std::string out = path("stdout.txt");
     const std::string err = path("stderr.txt");
     std::vector<char*> words;
@@ -56,13 +72,13 @@ class ToolTest : public ::testing::Test {
                          std::freopen(out.c_str(), "w", stdout) != nullptr &&
                          std::freopen(err.c_str(), "w", stderr) != nullptr;
       if (ready) {
+        ::alarm(kSeconds);
+        prepare();
         ::execv(words[0], words.data());
       }
       ::_exit(127);
     }
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read(out), read(err)};
+    return child;
   }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
@@ -85,6 +101,16 @@ class ToolTest : public ::testing::Test {
     builder.output("y", builder.add(builder.mul(x, builder.constant(2.0F)), builder.add(b, bias)));
     builder.output("next/sum", builder.add(sum, x), {.alias = sum});
     compile({builder.build()}, {}).save(path(name));
+    return path(name);
+  }
+
+  /// y = relu(x) of f32[3], as a model.
+  std::string save_model(const std::string& name) const {
+    OnnxModel model;
+    model.input("x");
+    model.node("Relu", {"x"}, "y");
+    model.output("y");
+    write(path(name), model.bytes());
     return path(name);
   }
 
