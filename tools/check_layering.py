@@ -3,7 +3,7 @@
 
 ALLOWED is the table of parts. Beside it: a private header stays in its part (but for SHARED), a
 third-party header in one folder and out of the public headers, backends are named in builtin alone, every part has a
-README.md, and no file speaks of a machine's own folders.
+README.md, no file speaks of a machine's own folders, and files and terminals are reached by one function each.
 
 usage: check_layering.py [ROOT]
 """
@@ -12,6 +12,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 VALUES = {"base", "types"}
 DEVICES = VALUES | {"ops", "memory", "device", "mesh"}
@@ -49,8 +50,29 @@ THIRD_PARTY = {
     "OpenCL": re.compile(r"CL/"),
     "MPI": re.compile(r"mpi\.h"),
     "CLI11": re.compile(r"CLI/"),
+    "zlib": re.compile(r"zlib\.h"),
     "spdlog": re.compile(r"spdlog/"),
 }
+
+
+class Edge(NamedTuple):
+    """A way to the world outside that one function takes for all."""
+
+    ways: re.Pattern[str]
+    places: set[str]  # that function, and what has to do with no file or name of a user's
+    remedy: str
+
+
+EDGES = (
+    Edge(re.compile(r"\b[io]?fstream\b|\bfilebuf\b|\bf(re)?open\(|(?<![\w:])::(open|creat)\("),
+         {"src/base/input_file.cpp", "src/base/output_file.cpp", "src/backends/cpu/cgroup.cpp",
+          "cli/isolate.cpp", "cli/process.cpp"},
+         "files are read by InputFile and written by write_file"),
+    Edge(re.compile(r"\bstd::(cout|cerr|clog|puts|printf|fputs|fprintf)\b|\bfmt::print\(|\bfwrite\("),
+         {"cli/terminal.cpp", "src/mesh/mesh_core.cpp"},
+         "text is printed by the functions of cli/terminal.hpp, which show what names hold"),
+)
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^">]+)[">]')
 STANDARD = re.compile(r"[a-z_0-9]+")
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:work|root|home)/\w")
@@ -154,7 +176,20 @@ def check_paths(root: pathlib.Path) -> Iterator[str]:
                 yield f"{file.relative_to(root)}:{number}: {match[0]}... is a path of one machine"
 
 
-CHECKS = (check_parts, check_outside, check_third_party, check_switches, check_readmes, check_paths)
+def check_edges(root: pathlib.Path) -> Iterator[str]:
+    for folder in ("include", "src", "cli"):
+        for file, lines in files(root / folder, ".hpp", ".cpp"):
+            name = file.relative_to(root).as_posix()
+            if file.stem.endswith("_test") or file.stem.startswith("testing"):
+                continue
+            for number, line in enumerate(lines, 1):
+                for edge in EDGES:
+                    if edge.ways.search(line) and name not in edge.places:
+                        yield f"{name}:{number}: {edge.remedy}"
+
+
+CHECKS = (check_parts, check_outside, check_third_party, check_switches, check_readmes, check_paths,
+          check_edges)
 
 
 def main() -> int:

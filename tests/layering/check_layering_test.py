@@ -45,6 +45,12 @@ BAD = {  # what is wrong: the file, its text, a piece of the complaint
                "oneDNN is included in more than one part"),
     "switch": ("src/types/a.cpp", "#if TILEMESH_" + "WITH_CPU\n", "belongs in builtin"),
     "long readme": ("src/types/README.md", "line\n" * 31, "longer than 30 lines"),
+    "a file read otherwise": ("src/types/a.cpp", "std::ifstream file(path);\n",
+                              "a.cpp:1: files are read by InputFile"),
+    "a file opened": ("cli/run.cpp", "const int file = ::open(path, O_RDONLY);\n",
+                      "run.cpp:1: files are read by InputFile"),
+    "text past the escape": ("cli/run.cpp", 'fmt::print("{}", name);\n',
+                             "run.cpp:1: text is printed by the functions of"),
     "machine path": ("docs/a.md", "see /" + "home/me/x\n", "a.md:1: /" + "home/m... is a path"),
 }
 
