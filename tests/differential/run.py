@@ -161,7 +161,9 @@ def report(records: list[dict], seconds: float, options: argparse.Namespace) -> 
     print(f"{judged} judged, {len(wrong)} wrong")
     if options.json:
         options.json.write_text(json.dumps(records, indent=1) + "\n")
-    return 1 if wrong or judged == 0 else 0
+    if len(wrong) > options.most_wrong:
+        print(f"more than the {options.most_wrong} that are open")
+    return 1 if len(wrong) > options.most_wrong or judged == 0 else 0
 
 
 def reason_of(text: str) -> str:
@@ -187,6 +189,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--newest", type=int, help="opset; else the newest that is imported")
     parser.add_argument("--tool", type=pathlib.Path, default=DEFAULT, help="the model_server")
     parser.add_argument("--timeout", type=float, default=20, help="seconds for a model")
+    parser.add_argument("--most-wrong", type=int, default=0,
+                        help="differences that are open; more of them fail the run")
     parser.add_argument("--no-shrink", action="store_true")
     parser.add_argument("--keep", action="store_true", help="write every model")
     parser.add_argument("--verbose", action="store_true")

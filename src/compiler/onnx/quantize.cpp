@@ -49,16 +49,6 @@ std::vector<Value> with_parameters(Node& node, const Axis& axis) {
   return operands;
 }
 
-void quantize_linear(Node& node) {
-  DType dtype = DType::u8;
-  if (const std::int64_t asked = node.integer("output_dtype", 0); asked != 0) {
-    dtype = dtype_of(asked, "output_dtype");
-  }
-  if (node.has(2)) dtype = node.dtype(node.in(2));
-  const Axis axis = axis_of(node);
-  node.set(0, node.emit("quantize", with_parameters(node, axis), axis.attributes(dtype)));
-}
-
 // Integers of 4 and 2 bits, as integers of 8: exactly.
 Value widened(Node& node, Value value) {
   const DType dtype = node.dtype(value);
@@ -72,6 +62,44 @@ Value from_narrow_floats(Node& node, const std::vector<Value>& operands, DType d
   Value y = node.cast(operands[0], DType::f32);
   if (operands.size() > 2) y = node.emit("sub", {y, node.cast(operands[2], DType::f32)});
   return node.cast(node.emit("mul", {y, node.cast(operands[1], DType::f32)}), dtype);
+}
+
+// To integers of 4 and 2 bits by way of those of 8, which hold all of them.
+Value to_small_integers(Node& node, const std::vector<Value>& operands, const Axis& axis,
+                        DType dtype) {
+  const bool is_signed = dtype == DType::i4 || dtype == DType::i2;
+  const DType wide = is_signed ? DType::i8 : DType::u8;
+  const double values = dtype == DType::i4 || dtype == DType::u4 ? 16 : 4;
+  const double low = is_signed ? -values / 2 : 0;
+  const Value y = node.emit("quantize", operands, axis.attributes(wide));
+  const Value held = node.emit("clip", {y}, {{"min", low}, {"max", low + values - 1}});
+  return node.cast(held, dtype);
+}
+
+// To floats of 8 and 4 bits: quotient and zero point in f32.
+Value to_narrow_floats(Node& node, const std::vector<Value>& operands, DType dtype) {
+  Value y =
+      node.emit("div", {node.cast(operands[0], DType::f32), node.cast(operands[1], DType::f32)});
+  if (operands.size() > 2) y = node.emit("add", {y, node.cast(operands[2], DType::f32)});
+  return node.cast(y, dtype);
+}
+
+void quantize_linear(Node& node) {
+  DType dtype = DType::u8;
+  if (const std::int64_t asked = node.integer("output_dtype", 0); asked != 0) {
+    dtype = dtype_of(asked, "output_dtype");
+  }
+  if (node.has(2)) dtype = node.dtype(node.in(2));
+  const Axis axis = axis_of(node);
+  std::vector<Value> operands = with_parameters(node, axis);
+  if (is_storage(dtype) && !is_small_integer(dtype)) {
+    if (axis.block_size != 0) node.unsupported("narrow floats in blocks aren't");
+    return node.set(0, to_narrow_floats(node, operands, dtype));
+  }
+  if (operands.size() > 2) operands[2] = widened(node, operands[2]);
+  node.set(0, is_small_integer(dtype)
+                  ? to_small_integers(node, operands, axis, dtype)
+                  : node.emit("quantize", std::move(operands), axis.attributes(dtype)));
 }
 
 void dequantize_linear(Node& node) {
