@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include <fmt/format.h>
@@ -47,6 +48,14 @@ Factors product_factors(const OpCall& call, std::string_view op) {
   const OpCall wide = of_differences(call, op);
   Factors factors = wide.def->factors(wide);
   factors.inputs.resize(kZeroPoints);
+  // Zeros beyond a shard's extent aren't neutral in a sum of differences.
+  for (std::vector<int>& dims : factors.inputs) {
+    for (int& factor : dims) {
+      if (std::ranges::find(factors.outputs[0], factor) == factors.outputs[0].end()) {
+        factor = Factors::kNone;
+      }
+    }
+  }
   for (std::size_t i = kZeroPoints; i < own_input_count(call); ++i) {
     const Shape& operand = call.inputs[i - kZeroPoints].shape;
     const Shape& own = call.inputs[i].shape;
