@@ -45,7 +45,7 @@ void integer_form(AttributeForm& form) {
 }
 
 void block_form(AttributeForm& form) {
-  if (form.integer("block_size", {.fallback = 0, .min = 0}) > 0) {
+  if (form.integer("block_size", {.fallback = 0, .min = 0, .max = std::int64_t{1} << 40}) > 0) {
     form.axis("axis", form.rank());
   } else {
     form.integer("axis", {.fallback = 0, .min = 0, .max = 0});
@@ -314,6 +314,7 @@ constexpr OpDef kOps[] = {
      .max_inputs = 2,
      .min_outputs = 2,
      .max_outputs = 2,
+     .required_outputs = 2,
      .canonical = integer_form,
      .infer = infer_range_to_scale,
      .factors = range_factors,
