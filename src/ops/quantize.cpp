@@ -74,7 +74,9 @@ Shape parameter_shape(const OpCall& call, bool may_block) {
   Dims sizes = call.inputs[0].shape.sizes();
   if (const int axis = may_block ? blocked_axis(call) : -1; axis >= 0) {
     auto& size = sizes[static_cast<std::size_t>(axis)];
-    size = ceil_div(size, call.attributes.integer("block_size"));
+    // Not ceil_div: a size met in a file may be any.
+    const std::int64_t block = call.attributes.integer("block_size");
+    size = size / block + (size % block == 0 ? 0 : 1);
   }
   return Shape(sizes);
 }
