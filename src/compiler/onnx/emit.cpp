@@ -41,6 +41,7 @@ Value Importer::add_constant(ConstantData data) {
 
 std::vector<Value> Importer::emit(std::string_view op, std::vector<Value> inputs,
                                   Attributes attributes, int output_count) {
+  std::ranges::for_each(inputs, require_tensor);
   GraphNode node;
   node.def = &get_op(op);
   node.attributes = std::move(attributes);

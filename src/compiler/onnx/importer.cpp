@@ -106,6 +106,12 @@ Value Importer::add_list(ValueList list) {
   return static_cast<Value>(kFirstList + lists_.size() - 1);
 }
 
+void Importer::require_tensor(Value value) {
+  if (!is_list(value)) return;
+  throw Error(ErrorCode::unsupported,
+              "it reads a sequence or an optional, where a tensor is wanted");
+}
+
 const ValueList& Importer::list(Value value) const {
   return lists_.at(static_cast<std::uint32_t>(value) - kFirstList);
 }

@@ -117,6 +117,8 @@ class Importer {
   std::optional<std::vector<Value>> attempt(const std::function<std::vector<Value>()>& attempt);
   Value add_list(ValueList list);
   const ValueList& list(Value value) const;
+  /// Throws unsupported if it is a list.
+  static void require_tensor(Value value);
   const OnnxOptions& options() const { return options_; }
 
   // Sizes that depend on the data (counted.cpp).

@@ -264,6 +264,18 @@ TEST(OnnxSequence, IsNoTensor) {
   EXPECT_THAT(error_of([&] { model.import(); }), HasSubstr("reads a sequence"));
 }
 
+TEST(OnnxSequence, IsNoPosition) {
+  Model model(17);
+  model.input("x", {std::int64_t{2}});
+  model.node("SequenceConstruct", {"x", "x"}, {"pair"});
+  model.node("SequenceAt", {"pair", "pair"}, {"y"});
+  model.node("SequenceInsert", {"pair", "pair"}, {"deep"});
+  model.node("ConcatFromSequence", {"deep"}, {"z"}, {{"axis", std::int64_t{0}}});
+  model.output("y");
+  model.output("z");
+  EXPECT_THAT(error_of([&] { model.import(); }), HasSubstr("where a tensor is wanted"));
+}
+
 TEST(OnnxOptional, IsKnown) {
   Model model(18);
   model.input("x", {std::int64_t{2}});

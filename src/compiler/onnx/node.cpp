@@ -46,14 +46,17 @@ Value Node::in(int i) const {
 }
 
 Shape Node::shape(Value value) const {
+  Importer::require_tensor(value);
   return importer_.graph()[value].type.shape;
 }
 
 DType Node::dtype(Value value) const {
+  Importer::require_tensor(value);
   return importer_.graph()[value].type.dtype;
 }
 
 bool Node::is_constant(Value value) const {
+  Importer::require_tensor(value);
   return importer_.graph().is_constant(value);
 }
 
