@@ -119,7 +119,6 @@ class Importer {
   const ValueList& list(Value value) const;
   /// Throws unsupported if it is a list.
   static void require_tensor(Value value);
-  const OnnxOptions& options() const { return options_; }
 
   // Sizes that depend on the data (counted.cpp).
   void set_counted(Value value, int dim, Value count);
