@@ -173,6 +173,7 @@ TEST(ProgramBuilder, ChecksEveryCallAtOnce) {
   EXPECT_THROW(builder.matmul(x, x), Error);
   EXPECT_THROW(builder.op("no_such_op", {x}), Error);
   EXPECT_THROW(builder.input("x", spec({1})), Error);
+  EXPECT_THROW(builder.input("huge", spec({std::int64_t{1} << 41})), Error);
   EXPECT_THROW(builder.relu({static_cast<GraphValueId>(99)}), Error);
   EXPECT_THROW(builder.constant(std::vector<float>{1, 2}, {3}), Error);
   EXPECT_THROW(builder.build(), Error);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "tilemesh/base/error.hpp"
 #include "tilemesh/base/math.hpp"
 
 namespace tilemesh {
@@ -20,6 +21,11 @@ ConstantData make_constant_bytes(DType dtype, const Shape& shape,
 GraphValueId Graph::add_value(std::string value_name, OperandType type) {
   const auto id = static_cast<GraphValueId>(narrow<std::uint32_t>(values.size()));
   TILEMESH_CHECK(id != kNoValue, "a graph has too many values");
+  try {
+    check_element_count(type.shape);
+  } catch (const Error& error) {
+    throw error.in(fmt::format("value \"{}\"", value_name));
+  }
   values.push_back({.name = std::move(value_name), .type = std::move(type), .constant = nullptr});
   return id;
 }

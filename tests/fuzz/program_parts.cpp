@@ -46,9 +46,15 @@ void change_list(Random& random, std::vector<T>& list, const Make& make) {
   }
 }
 
+// Wraps around the ends of the range.
+std::int64_t near(Random& random, std::int64_t value) {
+  const auto step = static_cast<std::uint64_t>(random.between(-2, 2));
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(value) + step);
+}
+
 void change_value(Random& random, AttributeValue& value) {
   if (auto* integer = std::get_if<std::int64_t>(&value)) {
-    *integer = random.one_in(3) ? *integer + random.between(-2, 2) : random.integer();
+    *integer = random.one_in(3) ? near(random, *integer) : random.integer();
   } else if (auto* number = std::get_if<double>(&value)) {
     *number = random.number();
   } else if (auto* text = std::get_if<std::string>(&value)) {
@@ -216,7 +222,7 @@ Shape changed_shape(Random& random, const Shape& shape) {
       if (!dims.empty()) dims[at] = random.integer();
       break;
     case 3:
-      if (!dims.empty()) dims[at] += random.between(-2, 2);
+      if (!dims.empty()) dims[at] = near(random, dims[at]);
       break;
     case 4:
       if (!dims.empty()) std::swap(dims[at], dims[random.below(dims.size())]);

@@ -16,7 +16,7 @@ bool repeats(std::byte* const* operands, std::int64_t limit);
 class RepeatBudget {
  public:
   /// Iterations that one run may have in all its loops.
-  static constexpr std::int64_t kMost = std::int64_t{1} << 28;
+  static constexpr std::int64_t kMost = std::int64_t{1} << 24;
   void refill() { left_ = kMost; }
   /// Throws kernel_failed when there is nothing left.
   void spend();

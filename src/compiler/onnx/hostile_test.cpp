@@ -167,6 +167,13 @@ TEST(OnnxHostile, SizesBeyondReason) {
   EXPECT_NE(fails("EyeLike", {}, {{"k", kHuge}, {"dtype", std::int64_t{99}}}), "none");
 }
 
+TEST(OnnxHostile, InputsBeyondReason) {
+  EXPECT_THAT(error_of([] { one_node(13, "Neg", {{std::int64_t{7} << 60}}, {}).import(); }),
+              HasSubstr("has more than 1099511627776 elements"));
+  EXPECT_THAT(error_of([] { one_node(13, "Neg", {{0, std::int64_t{1} << 41}}, {}).import(); }),
+              HasSubstr("has more than 1099511627776 elements"));
+}
+
 TEST(OnnxHostile, RangesWithoutEnd) {
   const auto range = [](double start, double limit, double delta) {
     Model model(13);
