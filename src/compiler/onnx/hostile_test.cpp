@@ -170,7 +170,9 @@ TEST(OnnxHostile, SizesBeyondReason) {
 TEST(OnnxHostile, InputsBeyondReason) {
   EXPECT_THAT(error_of([] { one_node(13, "Neg", {{std::int64_t{7} << 60}}, {}).import(); }),
               HasSubstr("has more than 1099511627776 elements"));
-  EXPECT_THAT(error_of([] { one_node(13, "Neg", {{0, std::int64_t{1} << 41}}, {}).import(); }),
+  EXPECT_THAT(error_of([] {
+                one_node(13, "Neg", {{0, std::int64_t{1} << 41}}, {}).import();
+              }),
               HasSubstr("has more than 1099511627776 elements"));
 }
 
