@@ -81,45 +81,6 @@ void run_arg(const OpCall& call, Inputs inputs, Outputs outputs) {
   store(places, call.outputs[0], outputs[0]);
 }
 
-// --- cum_sum -----------------------------------------------------------------------------------
-
-void cum_sum_form(AttributeForm& form) {
-  form.axis("axis", form.rank(), 0);
-  form.flag("exclusive", false);
-  form.flag("reverse", false);
-}
-
-std::vector<OperandType> infer_cum_sum(const OpCall& call) {
-  require_type(call, 0, Types::number);
-  return {rows(call.inputs[0].dtype, call.inputs[0].shape)};
-}
-
-Factors cum_sum_factors(const OpCall& call) {
-  return all_but_axis(call, axis_of(call));
-}
-
-void run_cum_sum(const OpCall& call, Inputs inputs, Outputs outputs) {
-  const AxisView view = around(call.inputs[0].shape, axis_of(call));
-  const bool exclusive = call.attributes.integer("exclusive") != 0;
-  const bool reverse = call.attributes.integer("reverse") != 0;
-  visit_wide(call.inputs[0].dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const Loaded<T> x(inputs[0], call.inputs[0]);
-    auto y = zeros<T>(call.inputs[0].shape.element_count());
-    for (std::int64_t lane = 0; lane < view.outer * view.inner; ++lane) {
-      const std::int64_t first = lane / view.inner * view.size * view.inner + lane % view.inner;
-      T sum{};
-      for (std::int64_t k = 0; k < view.size; ++k) {
-        const std::int64_t at = first + (reverse ? view.size - 1 - k : k) * view.inner;
-        const T before = sum;
-        sum = wrapping_add(sum, x[at]);
-        y[static_cast<std::size_t>(at)] = exclusive ? before : sum;
-      }
-    }
-    store(y, call.outputs[0], outputs[0]);
-  });
-}
-
 // --- top_k -------------------------------------------------------------------------------------
 
 void top_k_form(AttributeForm& form) {
@@ -199,11 +160,6 @@ constexpr OpDef arg(std::string_view name, decltype(OpDef::reference) reference)
 constexpr OpDef kOps[] = {
     arg("arg_max", run_arg<true>),
     arg("arg_min", run_arg<false>),
-    {.name = "cum_sum",
-     .canonical = cum_sum_form,
-     .infer = infer_cum_sum,
-     .factors = cum_sum_factors,
-     .reference = run_cum_sum},
     {.name = "top_k",
      .min_outputs = 2,
      .max_outputs = 2,

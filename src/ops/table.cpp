@@ -21,7 +21,7 @@ std::vector<OpDef> sorted_table() {
         ops::index_ops(),       ops::recurrent_ops(), ops::grid_sample_ops(),
         ops::roi_ops(),         ops::bounded_ops(),   ops::suppression_ops(),
         ops::column_ops(),      ops::fourier_ops(),   ops::determinant_ops(),
-        ops::ngram_ops(),       ops::bit_ops(),       ops::cum_prod_ops(),
+        ops::ngram_ops(),       ops::bit_ops(),       ops::cumulative_ops(),
         ops::narrow_cast_ops(), ops::quantize_ops(),  ops::integer_product_ops()}) {
     table.insert(table.end(), part.begin(), part.end());
   }

@@ -33,7 +33,7 @@ std::span<const OpDef> fourier_ops();
 std::span<const OpDef> determinant_ops();
 std::span<const OpDef> ngram_ops();
 std::span<const OpDef> bit_ops();
-std::span<const OpDef> cum_prod_ops();
+std::span<const OpDef> cumulative_ops();
 std::span<const OpDef> narrow_cast_ops();
 std::span<const OpDef> quantize_ops();
 std::span<const OpDef> integer_product_ops();

@@ -243,9 +243,7 @@ std::vector<Value> Importer::call_handler(const onnx::NodeProto& proto, const On
   std::vector<Value> outputs(static_cast<std::size_t>(proto.output_size()), kPoison);
   try {
     Node node(*this, scope, proto, row, version, std::move(inputs));
-    if (!row.takes_lists && std::any_of(node.inputs().begin(), node.inputs().end(), is_list)) {
-      node.unsupported("it reads a sequence or an optional, where a tensor is wanted");
-    }
+    if (!row.takes_lists) std::ranges::for_each(node.inputs(), require_tensor);
     row.handler(node);
     for (int i = 0; i < proto.output_size(); ++i) {
       if (node.wants(i) && node.outputs()[static_cast<std::size_t>(i)] == kNoValue) {
