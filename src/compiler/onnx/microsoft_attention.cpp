@@ -1,3 +1,5 @@
+#include "compiler/onnx/microsoft_attention.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -103,38 +105,9 @@ AttentionSteps attend_masked(Node& node, AttentionCall call, const Masks& masks)
 }
 
 void attention(Node& node) {
-  if (node.integer("do_rotary", 0) != 0) node.unsupported("its do_rotary isn't supported");
-  if (node.integer("past_present_share_buffer", 0) != 0) {
-    node.unsupported("a past that shares its buffer with the present isn't supported");
-  }
-  const std::int64_t heads = node.required_integer("num_heads");
-  const Value weights = node.in(1);
-  const std::int64_t width = node.shape(weights)[node.rank(weights) - 1];
-  const Integers parts =
-      node.integers("qkv_hidden_sizes", {width / 3, width / 3, width - 2 * (width / 3)});
-  Value projected = node.emit("matmul", {node.in(0), weights});
+  Value projected = node.emit("matmul", {node.in(0), node.in(1)});
   if (node.has(2)) projected = node.emit("add", {projected, node.in(2)});
-  const std::vector<Value> qkv = split_last(node, projected, parts);
-  AttentionCall call;
-  call.q = split_heads(node, qkv.at(0), heads);
-  call.k = split_heads(node, qkv.at(1), heads);
-  call.v = split_heads(node, qkv.at(2), heads);
-  Masks masks{.mask = 3, .bias = 5};
-  if (node.has(4)) {
-    masks.past = node.shape(node.in(4))[3];
-    call.k = concat(node, {one_of(node, node.in(4), 0, 0), call.k}, 2);
-    call.v = concat(node, {one_of(node, node.in(4), 0, 1), call.v}, 2);
-  }
-  if (node.wants(1)) {
-    const auto single = [&](Value value) {
-      Dims sizes = {1};
-      for (const std::int64_t size : node.shape(value))
-        sizes.push_back(size);
-      return node.reshape(value, Shape(sizes));
-    };
-    node.set(1, concat(node, {single(call.k), single(call.v)}, 0));
-  }
-  node.set(0, join_heads(node, attend_masked(node, call, masks).y));
+  attend_projected(node, projected, {.mask = 3, .past = 4, .bias = 5});
 }
 
 // Part `at` of [B, S, N, parts, D] as [B, N, S, D].
@@ -244,10 +217,6 @@ void rotary_embedding(Node& node) {
   node.set(0, node.reshape(turned, shape));
 }
 
-constexpr OnnxOp microsoft(std::string_view name, void (*handler)(Node&)) {
-  return {.name = name, .handler = handler, .domain = kMicrosoft};
-}
-
 constexpr OnnxOp kRows[] = {
     microsoft("Attention", attention),
     microsoft("MultiHeadAttention", multi_head_attention),
@@ -255,6 +224,42 @@ constexpr OnnxOp kRows[] = {
 };
 
 }  // namespace
+
+void attend_projected(Node& node, Value projected, const AttentionInputs& inputs) {
+  if (node.integer("do_rotary", 0) != 0) node.unsupported("its do_rotary isn't supported");
+  if (node.integer("past_present_share_buffer", 0) != 0) {
+    node.unsupported("a past that shares its buffer with the present isn't supported");
+  }
+  const std::int64_t heads = node.required_integer("num_heads");
+  const std::int64_t width = node.shape(projected)[node.rank(projected) - 1];
+  const Integers parts =
+      node.integers("qkv_hidden_sizes", {width / 3, width / 3, width - 2 * (width / 3)});
+  if (parts.size() != 3) {
+    node.invalid(fmt::format("its qkv_hidden_sizes are {}: 3 are wanted", parts.size()));
+  }
+  const std::vector<Value> qkv = split_last(node, projected, parts);
+  AttentionCall call;
+  call.q = split_heads(node, qkv[0], heads);
+  call.k = split_heads(node, qkv[1], heads);
+  call.v = split_heads(node, qkv[2], heads);
+  Masks masks{.mask = inputs.mask, .bias = inputs.bias};
+  if (node.has(inputs.past)) {
+    const Value past = node.in(inputs.past);
+    masks.past = node.shape(past)[3];
+    call.k = concat(node, {one_of(node, past, 0, 0), call.k}, 2);
+    call.v = concat(node, {one_of(node, past, 0, 1), call.v}, 2);
+  }
+  if (node.wants(1)) {
+    const auto single = [&](Value value) {
+      Dims sizes = {1};
+      for (const std::int64_t size : node.shape(value))
+        sizes.push_back(size);
+      return node.reshape(value, Shape(sizes));
+    };
+    node.set(1, concat(node, {single(call.k), single(call.v)}, 0));
+  }
+  node.set(0, join_heads(node, attend_masked(node, call, masks).y));
+}
 
 std::span<const OnnxOp> microsoft_attention_rows() {
   return kRows;

@@ -116,11 +116,6 @@ void bias_split_gelu(Node& node) {
   node.set(0, node.emit("mul", {slice_last(node, x, 0, channels / 2), gate}));
 }
 
-constexpr OnnxOp microsoft(std::string_view name, void (*handler)(Node&),
-                           std::string_view op = {}) {
-  return {.name = name, .handler = handler, .op = op, .domain = kMicrosoft};
-}
-
 constexpr OnnxOp kRows[] = {
     microsoft("BiasAdd", bias_add),
     microsoft("BiasGelu", gelu, "none"),

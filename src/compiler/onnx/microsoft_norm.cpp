@@ -74,10 +74,6 @@ void embed_layer_normalization(Node& node) {
   node.set(2, sum);
 }
 
-constexpr OnnxOp microsoft(std::string_view name, void (*handler)(Node&)) {
-  return {.name = name, .handler = handler, .domain = kMicrosoft};
-}
-
 constexpr OnnxOp kRows[] = {
     microsoft("EmbedLayerNormalization", embed_layer_normalization),
     microsoft("SkipLayerNormalization", skip_layer_normalization),

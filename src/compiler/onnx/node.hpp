@@ -46,7 +46,7 @@ class Node {
   int input_count() const { return static_cast<int>(inputs_.size()); }
   const std::vector<Value>& inputs() const { return inputs_; }
   bool has(int i) const {
-    return i < input_count() && inputs_[static_cast<std::size_t>(i)] != kNoValue;
+    return i >= 0 && i < input_count() && inputs_[static_cast<std::size_t>(i)] != kNoValue;
   }
   Value in(int i) const;  ///< throws invalid_file if it isn't given
   Value in_or_none(int i) const { return has(i) ? in(i) : kNoValue; }

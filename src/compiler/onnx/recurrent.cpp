@@ -1,11 +1,11 @@
+#include "compiler/onnx/recurrent.hpp"
+
 #include <algorithm>
 #include <cctype>
 #include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-
-#include "compiler/onnx/node.hpp"
 
 /// RNN, GRU and LSTM.
 namespace tilemesh::onnx_importer {
@@ -82,26 +82,13 @@ class Parameters {
   std::size_t taken_ = 0;
 };
 
-// The activations of each direction in turn, and their alphas and betas: those that have such
-// parameters take them in order.
 void add_activations(const Node& node, const Kind& kind, int directions, Attributes& attributes) {
-  std::vector<std::string> names = node.texts("activations");
-  const std::size_t wanted = kind.activations.size() * static_cast<std::size_t>(directions);
-  if (names.empty()) {
-    for (int i = 0; i < directions; ++i)
-      names.insert(names.end(), kind.activations.begin(), kind.activations.end());
-  }
-  if (names.size() != wanted) {
-    node.invalid(fmt::format("it has {} activations, {} are wanted", names.size(), wanted));
-  }
-  Parameters alphas(node, "activation_alpha");
-  Parameters betas(node, "activation_beta");
+  std::vector<std::string> names;
   std::vector<double> alpha, beta;
-  for (std::string& name : names) {
-    const Activation& activation = activation_named(node, name);
-    alpha.push_back(activation.parameters > 0 ? alphas.next(activation.alpha, name) : 0);
-    beta.push_back(activation.parameters > 1 ? betas.next(activation.beta, name) : 0);
-    name = activation.ours;
+  for (const CellActivation& activation : cell_activations(node, kind.activations, directions)) {
+    names.push_back(activation.op);
+    alpha.push_back(activation.alpha);
+    beta.push_back(activation.beta);
   }
   attributes.set("activations", fmt::format("{}", fmt::join(names, ",")));
   attributes.set("activation_alpha", std::move(alpha));
@@ -169,6 +156,30 @@ constexpr OnnxOp kRows[] = {
 };
 
 }  // namespace
+
+std::vector<CellActivation> cell_activations(const Node& node,
+                                             const std::vector<std::string>& defaults,
+                                             int directions) {
+  std::vector<std::string> names = node.texts("activations");
+  const std::size_t wanted = defaults.size() * static_cast<std::size_t>(directions);
+  if (names.empty()) {
+    for (int i = 0; i < directions; ++i)
+      names.insert(names.end(), defaults.begin(), defaults.end());
+  }
+  if (names.size() != wanted) {
+    node.invalid(fmt::format("it has {} activations, {} are wanted", names.size(), wanted));
+  }
+  Parameters alphas(node, "activation_alpha");
+  Parameters betas(node, "activation_beta");
+  std::vector<CellActivation> result;
+  for (const std::string& name : names) {
+    const Activation& activation = activation_named(node, name);
+    const double alpha = activation.parameters > 0 ? alphas.next(activation.alpha, name) : 0;
+    const double beta = activation.parameters > 1 ? betas.next(activation.beta, name) : 0;
+    result.push_back({std::string(activation.ours), alpha, beta});
+  }
+  return result;
+}
 
 std::span<const OnnxOp> recurrent_rows() {
   return kRows;

@@ -44,7 +44,8 @@ Table make_table() {
                                              microsoft_attention_rows(),
                                              group_query_attention_rows(),
                                              loop_rows(),
-                                             sequence_rows()}) {
+                                             sequence_rows(),
+                                             training_rows()}) {
     for (const OnnxOp& row : rows) {
       TILEMESH_CHECK(rows_by_name.emplace(Key(row.domain, row.name), &row).second,
                      "an ONNX op has two rows");
@@ -75,7 +76,9 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
 constexpr std::pair<std::string_view, std::string_view> kDomainReasons[] = {
     {"ai.onnx.ml", "trees and other classical models aren't tensor programs"},
     {"ai.onnx.training", "programs don't train"},
-    {"ai.onnx.preview.training", "programs don't train"},
+    {"ai.onnx.preview.training",
+     "programs have no gradients: take the operator's step, Adagrad, Adam and Momentum are there, "
+     "and give the gradients as inputs"},
 };
 
 const Table& table() {

@@ -30,6 +30,12 @@ struct OnnxOp {
 
 inline constexpr std::string_view kMicrosoft = "com.microsoft";
 
+/// The row of an operator of onnxruntime's own.
+constexpr OnnxOp microsoft(std::string_view name, void (*handler)(Node&),
+                           std::string_view op = {}) {
+  return {.name = name, .handler = handler, .op = op, .domain = kMicrosoft};
+}
+
 /// "; did you mean ...?" with the ops of the domain that have close names, or nothing.
 std::string close_onnx_ops(std::string_view domain, std::string_view name);
 /// Null if there is none of that name in the domain ("" and "ai.onnx" are the same).
@@ -65,6 +71,7 @@ std::span<const OnnxOp> microsoft_attention_rows();
 std::span<const OnnxOp> group_query_attention_rows();
 std::span<const OnnxOp> loop_rows();
 std::span<const OnnxOp> sequence_rows();
+std::span<const OnnxOp> training_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);
