@@ -13,14 +13,9 @@ import sys
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
-TYPES = {
-    np.dtype(np.float32): TensorProto.FLOAT,
-    np.dtype(np.int32): TensorProto.INT32,
-    np.dtype(np.int64): TensorProto.INT64,
-    np.dtype(np.bool_): TensorProto.BOOL,
-}
+import contrib_quantized
 
 
 class Maker:
@@ -35,23 +30,30 @@ class Maker:
             **attributes):
         """`inputs`: arrays, None for one that isn't given. Those named in `fixed` are constants.
 
-        `outputs`: how many, or which, by number.
+        `outputs`: how many, or which, by number. An attribute may end in _ where its name is an
+        argument's.
         """
         wanted = range(outputs) if isinstance(outputs, int) else outputs
         names = [f"x{i}" if x is not None else "" for i, x in enumerate(inputs)]
         results = [f"y{i}" if i in wanted else "" for i in range(max(wanted) + 1)]
-        node = helper.make_node(op, names, results, domain=domain, **attributes)
+        node = helper.make_node(op, names, results, domain=domain)
+        node.attribute.extend(helper.make_attribute(key.rstrip("_"), value)
+                              for key, value in attributes.items())
         given = {n: x for n, x in zip(names, inputs) if x is not None}
         graph = helper.make_graph(
             [node], name,
-            [helper.make_tensor_value_info(n, TYPES[x.dtype], x.shape)
+            [helper.make_tensor_value_info(
+                n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
              for n, x in given.items() if n not in fixed],
             [helper.make_empty_tensor_value_info(r) for r in results if r],
             [numpy_helper.from_array(given[n], n) for n in fixed])
         model = helper.make_model(graph, ir_version=9, opset_imports=[
             helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)])
+        # With more threads onnxruntime cuts a batch, and quantizes each part by its own range.
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), providers=["CPUExecutionProvider"])
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"])
         data = {n: x for n, x in given.items() if n not in fixed}
         expected = session.run(None, data)
         self.write(name, model, data, expected)
@@ -249,7 +251,7 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     maker = Maker(folder)
     for group in (activations, products, convolutions, norms, rotations, attentions, multi_heads,
-                  grouped):
+                  grouped, *contrib_quantized.GROUPS):
         group(maker)
     return 0
 

@@ -33,4 +33,8 @@ Value quantized_result(Node& node, Value y, int scale, DType fallback);
 /// and b's columns.
 Value matmul_integer(Node& node, const Quantized& a, const Quantized& b);
 
+/// a @ b as reals, plus a bias, which may be none. One scale of a; one of b, or one for each of its
+/// columns.
+Value product_of_reals(Node& node, const Quantized& a, const Quantized& b, Value bias);
+
 }  // namespace tilemesh::onnx_importer

@@ -130,6 +130,8 @@ constexpr OnnxOp kRows[] = {
     {.name = "DequantizeLinear", .since = 10, .handler = dequantize_linear},
     {.name = "DynamicQuantizeLinear", .since = 11, .handler = dynamic_quantize_linear},
     {.name = "QuantizeLinear", .since = 10, .handler = quantize_linear},
+    microsoft("DequantizeLinear", dequantize_linear),
+    microsoft("QuantizeLinear", quantize_linear),
 };
 
 }  // namespace

@@ -45,7 +45,11 @@ Table make_table() {
                                              group_query_attention_rows(),
                                              loop_rows(),
                                              sequence_rows(),
-                                             training_rows()}) {
+                                             training_rows(),
+                                             quantized_op_rows(),
+                                             quantized_product_rows(),
+                                             packed_weight_rows(),
+                                             dynamic_lstm_rows()}) {
     for (const OnnxOp& row : rows) {
       TILEMESH_CHECK(rows_by_name.emplace(Key(row.domain, row.name), &row).second,
                      "an ONNX op has two rows");

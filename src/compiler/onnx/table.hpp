@@ -72,6 +72,10 @@ std::span<const OnnxOp> group_query_attention_rows();
 std::span<const OnnxOp> loop_rows();
 std::span<const OnnxOp> sequence_rows();
 std::span<const OnnxOp> training_rows();
+std::span<const OnnxOp> quantized_op_rows();
+std::span<const OnnxOp> quantized_product_rows();
+std::span<const OnnxOp> packed_weight_rows();
+std::span<const OnnxOp> dynamic_lstm_rows();
 
 /// The handler of rows that need no code: the op `row.op` on all inputs, with `row.numbers`.
 void direct(Node& node);
