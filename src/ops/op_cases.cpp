@@ -246,6 +246,12 @@ void add_quantized(std::vector<Case>& cases) {
                    {random({2, 3, 4}, DType::i32), random({3, 1}), random({}, DType::u8),
                     random({3, 1}, DType::i32)}});
   cases.push_back({"range_to_scale", {random({3}), random({3})}});
+  cases.push_back({"quantized_add",
+                   {random({2, 3, 4}, DType::u8), random({3, 1}, DType::u8), random({}),
+                    random({3, 1}), random({})}});
+  cases.push_back({"quantized_mul",
+                   {random({2, 3, 4}, DType::i8), random({3, 1}, DType::i8), random({}), random({}),
+                    random({}, DType::i8), random({3, 1}, DType::i8)}});
   cases.push_back({"matmul_integer",
                    {random({2, 3, 4}, DType::u8), random({4, 5}, DType::i8),
                     random({3, 1}, DType::u8), random({5}, DType::i8)}});

@@ -9,6 +9,7 @@
 
 #include "attribute_form.hpp"
 #include "elements.hpp"
+#include "quantized.hpp"
 #include "tables.hpp"
 
 /// Linear quantization: integers of few bits that stand for reals, real = (integer - zero point) *
@@ -24,12 +25,6 @@ constexpr std::size_t kBias = 3;
 
 bool is_quantized(DType dtype) {
   return std::ranges::find(kQuantized, dtype) != kQuantized.end();
-}
-
-void require_quantized(DType dtype, std::string_view what) {
-  if (is_quantized(dtype)) return;
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("{} wants u8, i8, u16 or i16, got {}", what, to_string(dtype)));
 }
 
 void require_float(const OpCall& call, std::size_t index) {
@@ -192,16 +187,6 @@ class Parameter {
   std::vector<T> values_;
 };
 
-/// Rounds half to even, moves by the zero point, and saturates. NaN becomes the lowest integer, as
-/// in onnxruntime.
-std::int64_t quantized(float value, std::int64_t zero_point, DType dtype) {
-  const auto [low, high] = integer_range(dtype);
-  const double moved = std::nearbyint(static_cast<double>(value)) + static_cast<double>(zero_point);
-  if (!(moved > static_cast<double>(low))) return low;
-  return moved < static_cast<double>(high) ? static_cast<std::int64_t>(moved)
-                                           : static_cast<std::int64_t>(high);
-}
-
 /// Fills output 0 with `value(i, index)` of every element.
 template <class T, class ValueAt>
 void fill(const OpCall& call, Outputs outputs, const ValueAt& value) {
@@ -324,6 +309,20 @@ constexpr OpDef kOps[] = {
 };
 
 }  // namespace
+
+void require_quantized(DType dtype, std::string_view what) {
+  if (is_quantized(dtype)) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("{} wants u8, i8, u16 or i16, got {}", what, to_string(dtype)));
+}
+
+std::int64_t quantized(float value, std::int64_t zero_point, DType dtype) {
+  const auto [low, high] = integer_range(dtype);
+  const double moved = std::nearbyint(static_cast<double>(value)) + static_cast<double>(zero_point);
+  if (!(moved > static_cast<double>(low))) return low;
+  return moved < static_cast<double>(high) ? static_cast<std::int64_t>(moved)
+                                           : static_cast<std::int64_t>(high);
+}
 
 std::span<const OpDef> quantize_ops() {
   return kOps;

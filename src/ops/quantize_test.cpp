@@ -70,6 +70,30 @@ TEST(Quantize, BlocksMayEndBeforeTheirSize) {
               HasSubstr("[2,2]"));
 }
 
+TEST(Quantize, SumsRoundOnce) {
+  // 3 * 0.5 + (1 * 1 + 3) = 5.5 and 1 * 0.5 + 4 = 4.5, to even; 255 saturates.
+  EXPECT_THAT(numbers(run("quantized_add", {u8({3}, {3, 1, 255}), u8({}, {1}), f32({}, {0.5F}),
+                                            f32({}, {1}), f32({3}, {3, 3, 200})})),
+              ElementsAre(6, 4, 255));
+  // 255 * 0.1F is 25.5000004, which f32 holds as 25.5: less 25 it is above a half all the same.
+  EXPECT_THAT(numbers(run("quantized_add", {u8({}, {255}), u8({}, {0}), f32({}, {0.1F}),
+                                            f32({}, {0}), f32({}, {-25})})),
+              ElementsAre(1));
+}
+
+TEST(Quantize, ProductsAreOfDifferences) {
+  // (7 - 3) * (6 - 1) * 0.125 + 1 = 3.5 to 4; (1 - 3) * 5 * 0.125 + 1 = -0.25 to 0.
+  EXPECT_THAT(numbers(run("quantized_mul", {u8({2}, {7, 1}), u8({}, {6}), f32({}, {0.125F}),
+                                            f32({}, {1}), u8({}, {3}), u8({}, {1})})),
+              ElementsAre(4, 0));
+  EXPECT_THAT(
+      infer_error("quantized_mul", {u8({2}, {7, 1}), i8({}, {6}), f32({}, {0.125F}), f32({}, {1})}),
+      HasSubstr("i8"));
+  EXPECT_THAT(infer_error("quantized_mul",
+                          {u8({2}, {7, 1}), u8({}, {6}), f32({3}, {1, 1, 1}), f32({}, {1})}),
+              HasSubstr("broadcasts to [2]"));
+}
+
 TEST(Quantize, RefusesWhatItCannotMean) {
   const Value x = f32({2, 3}, {1, 2, 3, 4, 5, 6});
   const Value scale = f32({}, {1});

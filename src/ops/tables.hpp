@@ -37,5 +37,6 @@ std::span<const OpDef> cumulative_ops();
 std::span<const OpDef> narrow_cast_ops();
 std::span<const OpDef> quantize_ops();
 std::span<const OpDef> integer_product_ops();
+std::span<const OpDef> quantized_arithmetic_ops();
 
 }  // namespace tilemesh::ops

@@ -35,6 +35,8 @@ constexpr Rule kRules[] = {
     {"max_pool", Follows::window},
     {"pad", Follows::parts},
     {"quantize", Follows::elementwise},
+    {"quantized_add", Follows::elementwise},
+    {"quantized_mul", Follows::elementwise},
     {"requantize", Follows::elementwise},
     {"resize", Follows::window},
     {"slice", Follows::parts},

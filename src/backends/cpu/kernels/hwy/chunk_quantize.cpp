@@ -154,6 +154,102 @@ void dequantize(const ChunkArgs& args) {
   }
 }
 
+/// The lanes from element `i` on of an input that has a step, or its one element in all lanes.
+HWY_INLINE V lanes_of(const float* x, std::size_t i, std::size_t step) {
+  return step == 0 ? hn::Set(D(), *x) : hn::LoadU(D(), x + i);
+}
+template <class T>
+HWY_INLINE V lanes_of(const T* x, std::size_t i, std::size_t step) {
+  return step == 0 ? hn::Set(D(), static_cast<float>(*x))
+                   : hn::ConvertTo(D(), load_integers(x + i));
+}
+
+template <class T>
+void multiply_add(const ChunkArgs& args) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto count = static_cast<std::size_t>(args.count);
+  const auto& by = Steps(args).by;
+  const auto* x = at<T>(args, 0);
+  const auto* scale = at<float>(args, 1);
+  const auto* rest = at<float>(args, 2);
+  auto* y = reinterpret_cast<float*>(args.out);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const V factor = lanes_of(scale, i, by[1]);
+    hn::StoreU(hn::MulAdd(lanes_of(x, i, by[0]), factor, lanes_of(rest, i, by[2])), d, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = std::fma(static_cast<float>(x[i * by[0]]), scale[i * by[1]], rest[i * by[2]]);
+  }
+}
+
+template <class T>
+void subtract(const ChunkArgs& args) {
+  const D d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto count = static_cast<std::size_t>(args.count);
+  const auto& by = Steps(args).by;
+  constexpr T kNone = 0;
+  const auto* x = at<T>(args, 0);
+  const bool has_zero = args.in[1] != nullptr;
+  const T* zero = has_zero ? at<T>(args, 1) : &kNone;
+  const std::size_t zero_step = has_zero ? by[1] : 0;
+  auto* y = reinterpret_cast<float*>(args.out);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::Sub(lanes_of(x, i, by[0]), lanes_of(zero, i, zero_step)), d, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = static_cast<float>(x[i * by[0]]) - static_cast<float>(zero[i * zero_step]);
+  }
+}
+
+template <class T>
+void round_alone(const ChunkArgs& args) {
+  const D d;
+  const DI di;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto count = static_cast<std::size_t>(args.count);
+  const std::size_t step = Steps(args).by[0];
+  const auto* x = at<float>(args, 0);
+  auto* y = reinterpret_cast<T*>(args.out);
+  const VI zeros = hn::Zero(di);
+  const V low = limit(std::numeric_limits<T>::min(), zeros);
+  const V high = limit(std::numeric_limits<T>::max(), zeros);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    store_rounded(lanes_of(x, i, step), low, high, zeros, y + i);
+  }
+  for (; i < count; ++i) {
+    y[i] = rounded<T>(x[i * step], 0);
+  }
+}
+
+/// `Function<T>` for the type of `dtype`; null for one that isn't quantized to.
+template <template <class> class Function>
+ChunkFn of_quantized(DType dtype) {
+  switch (dtype) {
+    case DType::u8: return Function<std::uint8_t>::call;
+    case DType::i8: return Function<std::int8_t>::call;
+    case DType::u16: return Function<std::uint16_t>::call;
+    case DType::i16: return Function<std::int16_t>::call;
+    default: return nullptr;
+  }
+}
+template <class T>
+struct MultiplyAdd {
+  static void call(const ChunkArgs& args) { multiply_add<T>(args); }
+};
+template <class T>
+struct Subtract {
+  static void call(const ChunkArgs& args) { subtract<T>(args); }
+};
+template <class T>
+struct RoundAlone {
+  static void call(const ChunkArgs& args) { round_alone<T>(args); }
+};
+
 template <class Real>
 ChunkFn rounding_chunk(DType dtype) {
   switch (dtype) {
@@ -183,6 +279,15 @@ ChunkFn find_dequantize_chunk(DType dtype) {
     default: return nullptr;
   }
 }
+ChunkFn find_multiply_add_chunk(DType dtype) {
+  return of_quantized<MultiplyAdd>(dtype);
+}
+ChunkFn find_difference_chunk(DType dtype) {
+  return of_quantized<Subtract>(dtype);
+}
+ChunkFn find_round_chunk(DType dtype) {
+  return of_quantized<RoundAlone>(dtype);
+}
 // NOLINTEND(misc-use-internal-linkage)
 }  // namespace tilemesh::cpu::highway::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -193,6 +298,9 @@ namespace {
 HWY_EXPORT(find_quantize_chunk);
 HWY_EXPORT(find_requantize_chunk);
 HWY_EXPORT(find_dequantize_chunk);
+HWY_EXPORT(find_multiply_add_chunk);
+HWY_EXPORT(find_difference_chunk);
+HWY_EXPORT(find_round_chunk);
 }  // namespace
 
 ChunkFn quantize_chunk(DType dtype) {
@@ -203,6 +311,15 @@ ChunkFn requantize_chunk(DType dtype) {
 }
 ChunkFn dequantize_chunk(DType dtype) {
   return HWY_DYNAMIC_DISPATCH(find_dequantize_chunk)(dtype);
+}
+ChunkFn multiply_add_chunk(DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_multiply_add_chunk)(dtype);
+}
+ChunkFn difference_chunk(DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_difference_chunk)(dtype);
+}
+ChunkFn round_chunk(DType dtype) {
+  return HWY_DYNAMIC_DISPATCH(find_round_chunk)(dtype);
 }
 
 }  // namespace tilemesh::cpu::highway

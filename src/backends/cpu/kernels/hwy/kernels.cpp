@@ -94,6 +94,8 @@ constexpr OpKernel kKernels[] = {
     {"quantize", {"highway:quantize", offer_quantize}},
     {"dequantize", {"highway:dequantize", offer_dequantize}},
     {"requantize", {"highway:requantize", offer_requantize}},
+    {"quantized_add", {"highway:quantized_add", offer_quantized_add}},
+    {"quantized_mul", {"highway:quantized_mul", offer_quantized_mul}},
     {"matmul_integer", {"highway:matmul_integer", offer_matmul_integer}},
     {"conv_integer", {"highway:conv_integer", offer_conv_integer}},
 };

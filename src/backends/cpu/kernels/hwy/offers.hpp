@@ -58,6 +58,8 @@ KernelOffer offer_conv_windows(const OpCall& call, const KernelContext& context)
 KernelOffer offer_quantize(const OpCall& call, const KernelContext& context);
 KernelOffer offer_dequantize(const OpCall& call, const KernelContext& context);
 KernelOffer offer_requantize(const OpCall& call, const KernelContext& context);
+KernelOffer offer_quantized_add(const OpCall& call, const KernelContext& context);
+KernelOffer offer_quantized_mul(const OpCall& call, const KernelContext& context);
 /// Products of 8-bit integers, exact on every processor: differences from zero points in 16 bits.
 KernelOffer offer_matmul_integer(const OpCall& call, const KernelContext& context);
 KernelOffer offer_conv_integer(const OpCall& call, const KernelContext& context);

@@ -126,4 +126,45 @@ KernelOffer offer_requantize(const OpCall& call, const KernelContext& context) {
   return builder.finish(context.threads);
 }
 
+KernelOffer offer_quantized_add(const OpCall& call, const KernelContext& context) {
+  if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
+  const ChunkFn sum = multiply_add_chunk(call.inputs[0].dtype);
+  const ChunkFn round = round_chunk(call.outputs[0].dtype);
+  if (sum == nullptr || round == nullptr) return {nullptr, "no such integers"};
+  Builder builder(call);
+  ValueRef total = builder.input(4);
+  for (const std::size_t operand : {std::size_t{1}, std::size_t{0}}) {
+    const ValueRef x = builder.input(operand);
+    total = builder.add({.fn = sum, .inputs = 3, .in = {x, builder.input(operand + 2), total}});
+  }
+  builder.add({.fn = round, .in = {total}, .cost = 2});
+  return builder.finish(context.threads);
+}
+
+KernelOffer offer_quantized_mul(const OpCall& call, const KernelContext& context) {
+  if (std::string reason = why_not(call); !reason.empty()) return {nullptr, reason};
+  const ChunkFn difference = difference_chunk(call.inputs[0].dtype);
+  const ChunkFn round = round_chunk(call.outputs[0].dtype);
+  if (difference == nullptr || round == nullptr) return {nullptr, "no such integers"};
+  Builder builder(call);
+  const auto real = [&](std::size_t operand) {
+    Instruction instruction{.fn = difference, .in = {builder.input(operand)}};
+    const std::size_t zero_point = operand + 4;
+    if (zero_point < call.inputs.size() && call.inputs[zero_point].present) {
+      instruction.inputs = 2;
+      instruction.in[1] = builder.input(zero_point);
+    }
+    return builder.add(instruction);
+  };
+  const auto combine = [&](ScalarFn fn, ValueRef a, ValueRef b) {
+    return builder.add({.fn = float_chunk(fn), .inputs = 2, .in = {a, b}});
+  };
+  const ValueRef a = real(0);
+  const ValueRef product = combine(ScalarFn::mul, a, real(1));
+  const ValueRef scaled = combine(ScalarFn::mul, product, builder.input(2));
+  const ValueRef moved = combine(ScalarFn::add, scaled, builder.input(3));
+  builder.add({.fn = round, .in = {moved}, .cost = 2});
+  return builder.finish(context.threads);
+}
+
 }  // namespace tilemesh::cpu::highway

@@ -51,6 +51,26 @@ TEST(QuantizeKernel, OneScaleOrOneForEachChannel) {
   }
 }
 
+TEST(QuantizeKernel, SumsAndProducts) {
+  constexpr Range kHalves{.low = -1, .high = 1};
+  for (const DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16}) {
+    const Range x = range_of(dtype);
+    const std::pair<Shape, Shape> pairs[] = {
+        {{531}, {531}}, {{3, 41}, {}}, {{}, {3, 41}}, {{3, 41}, {41}}, {{3, 41}, {3, 1}}};
+    for (const auto& [a, b] : pairs) {
+      expect_like_reference(
+          call_of("quantized_add", {rows(a, dtype), rows(b, dtype), rows({}), rows({}), rows({})}),
+          {x, x, kScales, kScales, kHalves});
+      expect_like_reference(call_of("quantized_mul", {rows(a, dtype), rows(b, dtype), rows({}),
+                                                      rows({}), rows({}, dtype), rows({}, dtype)}),
+                            {x, x, Range{.low = 1e-3, .high = 1e-2}, kHalves, x, x});
+    }
+    expect_like_reference(
+        call_of("quantized_mul", {rows({37}, dtype), rows({37}, dtype), rows({37}), rows({37})}),
+        {x, x, Range{.low = 1e-3, .high = 1e-2}, kHalves});
+  }
+}
+
 TEST(QuantizeKernel, OtherReals) {
   expect_like_reference(call_of("quantize", {rows({531}, DType::i32), rows({})}), {kSums, kScales});
   for (const DType half : {DType::f16, DType::bf16}) {
