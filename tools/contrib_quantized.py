@@ -40,6 +40,10 @@ def elementwise(make):
                      fixed=("x1", "x2", "x4", "x5", "x6", "x7"))
             make.add(f"{case}_thirds", op,
                      [*x(999, by=0.15), *x(999, by=0.05, zero=117), scale(0.1), point(dtype, 98)])
+            # Of a real model: halves come about where a product isn't rounded before it is summed.
+            make.add(f"{case}_close", op,
+                     [*x(9, 999, by=0.031661537, zero=103), *x(by=0.023622047, zero=128),
+                      scale(0.023529412), point(dtype, 0)])
             make.add(f"{case}_broadcast", op, [*x(2, 3, 5, 7), *x(3, 1, 1), *y])
             make.add(f"{case}_scalar", op, [*x(), *x(2, 9), *y])
         make.add(f"qlinear_add_{name}_empty", "QLinearAdd", [*x(0, 4), *x(0, 4), *y])

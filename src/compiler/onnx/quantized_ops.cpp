@@ -42,11 +42,6 @@ Target target_of(const Node& node, int scale, DType fallback) {
   return target;
 }
 
-// Reals that count in steps of the output's scale, its zero point included.
-Value rounded(Node& node, Value y, const Target& target) {
-  return quantized(node, y, node.scalar(DType::f32, 1), kNoValue, target.dtype);
-}
-
 // (x, scale, zero point, y's scale, y's zero point)
 void on_one(Node& node, const OnReals& op) {
   const Quantized x = quantized_input(node, 0);
@@ -75,9 +70,8 @@ void add(Node& node) {
   const Value shift = binary(node, "add", binary(node, "mul", s, real(node, a.zero_point)),
                              binary(node, "mul", t, real(node, b.zero_point)));
   const Value rest = binary(node, "sub", real(node, y.zero_point), shift);
-  const Value second = binary(node, "add", dequantized(node, {b.values, t}), rest);
-  const Value sum = binary(node, "add", dequantized(node, {a.values, s}), second);
-  node.set(0, rounded(node, sum, y));
+  node.set(0, node.emit("quantized_add", {a.values, b.values, s, t, rest},
+                        {{"dtype", static_cast<std::int64_t>(y.dtype)}}));
 }
 
 // The same operands: (a - zero point) * (b - zero point) * scale + y's zero point.
@@ -85,14 +79,16 @@ void mul(Node& node) {
   const Quantized a = quantized_input(node, 0);
   const Quantized b = quantized_input(node, 3);
   const Target y = target_of(node, 6, node.dtype(a.values));
-  const Value one = node.scalar(DType::f32, 1);
-  const Value product = binary(node, "mul", dequantized(node, {a.values, one, a.zero_point}),
-                               dequantized(node, {b.values, one, b.zero_point}));
   const Value scales = binary(node, "mul", real(node, a.scale), real(node, b.scale));
   const Value steps = binary(node, "div", scales, real(node, y.scale));
-  const Value moved =
-      binary(node, "add", binary(node, "mul", product, steps), real(node, y.zero_point));
-  node.set(0, rounded(node, moved, y));
+  std::vector<Value> operands = {a.values, b.values, steps, real(node, y.zero_point)};
+  for (const Value zero_point : {a.zero_point, b.zero_point}) {
+    operands.push_back(zero_point == kNoValue ? kNoValue : node.reshape(zero_point, {}));
+  }
+  while (operands.back() == kNoValue)
+    operands.pop_back();
+  node.set(0, node.emit("quantized_mul", std::move(operands),
+                        {{"dtype", static_cast<std::int64_t>(y.dtype)}}));
 }
 
 void sigmoid(Node& node) {
