@@ -20,11 +20,15 @@ from model import Case
 from reference import ROUNDING, Double, Unknown, perturbed, rounded
 from server import Answer, Server
 from values import BF16, F64, FLOATS
+from workers import Lost, apart
 
 UNITS = 24       # of the dtype's rounding, relative to the element, that step 1 lets pass
 ROOM = 32        # times what trials moved an element
 TRIALS = 6
 onnxruntime.set_default_logger_severity(4)
+
+# Where a number: onnxruntime runs in a process of its own, and has so many seconds.
+apart_seconds: float | None = None
 
 
 @dataclasses.dataclass
@@ -40,6 +44,15 @@ class Verdict:
 
 
 def run_onnxruntime(case: Case, optimised: bool = False) -> dict[str, np.ndarray]:
+    try:
+        if apart_seconds is not None:
+            return apart(apart_seconds, _run_onnxruntime, case, optimised)
+        return _run_onnxruntime(case, optimised)
+    except Lost as error:
+        raise Unknown(f"onnxruntime: {error}") from error
+
+
+def _run_onnxruntime(case: Case, optimised: bool) -> dict[str, np.ndarray]:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1

@@ -9,7 +9,6 @@ anything is wrong. --only NAME draws one operator; --number repeats one model.
 import argparse
 import collections
 import json
-import multiprocessing
 import pathlib
 import shutil
 import sys
@@ -19,6 +18,7 @@ import numpy as np
 from onnx import numpy_helper
 
 import generator
+import judge
 import table
 from judge import Verdict, oracle, try_case
 from model import Builder, Case, Skip, qualified
@@ -26,9 +26,9 @@ from reference import Unknown
 from server import DEFAULT, ROOT, Server
 from shrink import shrink
 from values import F32
+from workers import work_off
 
 FOLDER = ROOT / "build" / "differential"
-CHUNK = 10
 
 _state: dict = {}
 
@@ -63,9 +63,10 @@ def rules(case: Case, number: int, mesh: tuple[int, int]) -> list[str]:
     return found
 
 
-def try_number(number: int) -> dict:
-    """Makes and judges one model."""
+def try_number(number: int, careful: bool = False) -> dict:
+    """Makes and judges one model; carefully where this has cost a process already."""
     options, server = _state["options"], _state["server"]
+    judge.apart_seconds = options.timeout if careful else None
     try:
         case = _state["generator"].make(number)
     except Skip as skip:
@@ -78,12 +79,24 @@ def try_number(number: int) -> dict:
     verdict = judged(case)
     record = {"number": number, "kind": verdict.kind, "text": verdict.text,
               "operators": case.operators(), "opset": case.opset}
-    if verdict.wrong and verdict.kind != "hung" and not options.no_shrink:
+    if verdict.wrong and verdict.kind != "hung" and not options.no_shrink and not careful:
         case, verdict = shrink(case, verdict, judged)
         record |= {"text": verdict.text, "small": case.operators()}
     if verdict.wrong or options.keep:
         record["model"] = describe(case)
         record["folder"] = str(save(case, FOLDER / f"{options.seed}-{number}"))
+    return record
+
+
+def lost_number(options: argparse.Namespace):
+    """The record of a number that no process comes through with."""
+    def record(number: int, why: str) -> dict:
+        try:
+            case = generator.Generator(options.seed, options.only, options.newest).make(number)
+        except Skip as skip:
+            return {"number": number, "kind": "not made", "text": str(skip), "operators": []}
+        return {"number": number, "kind": "hung", "text": f"the judge's process {why}",
+                "operators": case.operators(), "opset": case.opset, "model": describe(case)}
     return record
 
 
@@ -144,7 +157,7 @@ def report(records: list[dict], seconds: float, options: argparse.Namespace) -> 
     never = [name for name in names if not tested[name]]
     if never:
         print(f"refused alone, so not tested: {', '.join(never)}")
-    if missing and options.only is None:
+    if missing and options.only is None and len(records) >= 1000:
         print(f"never drawn: {', '.join(missing)}")
     for kind in ("refused", "no oracle", "explained"):
         reasons = collections.Counter(reason_of(r["text"]) for r in records if r["kind"] == kind)
@@ -210,18 +223,13 @@ def main() -> int:
     print(f"models up to opset {options.newest}")
     begin = time.monotonic()
     numbers = range(options.first, options.first + options.count)
-    if options.jobs == 1:
-        start_worker(options)
-        records = [try_number(number) for number in numbers]
-        _state["server"].close()
-    else:
-        with multiprocessing.Pool(options.jobs, start_worker, (options,)) as pool:
-            records = []
-            for record in pool.imap_unordered(try_number, numbers, CHUNK):
-                records.append(record)
-                if sys.stderr.isatty():
-                    print(f"\r{len(records)} of {len(numbers)} models", end="", file=sys.stderr)
-            records.sort(key=lambda one: one["number"])
+    records = []
+    for record in work_off(numbers, options.jobs, 3 * options.timeout, lambda: start_worker(options),
+                           try_number, lost_number(options)):
+        records.append(record)
+        if sys.stderr.isatty():
+            print(f"\r{len(records)} of {len(numbers)} models", end="", file=sys.stderr)
+    records.sort(key=lambda one: one["number"])
     return report(records, time.monotonic() - begin, options)
 
 
