@@ -24,7 +24,8 @@ OPSETS = {7: 1, 8: 1, 9: 1, 10: 1, 11: 3, 12: 2, 13: 6, 14: 2, 15: 2, 16: 2, 17:
 DTYPES = {F32: 14, F16: 2, BF16: 1, F64: 1.5}
 SHAPES = {"single": 8, "chain": 6, "epilogue": 6, "graph": 5, "quantised": 1.5, "branch": 0.6}
 # Shapes depend on the values of their operands, which have to be constants.
-NEED_VALUES = ("BlackmanWindow", "HannWindow", "HammingWindow", "ConstantOfShape", "NonZero", "Range")
+NEED_VALUES = ("BlackmanWindow", "HannWindow", "HammingWindow", "ConstantOfShape", "MelWeightMatrix",
+               "NonZero", "Range")
 
 
 class Generator:

@@ -1,7 +1,8 @@
 """What is no difference of ours: where ONNX leaves the result open, and where the oracles disagree.
 
 `open_result` sees a node with the values that it read, and says what its specification leaves open.
-`DISAGREEMENTS` are operators for which onnxruntime differs from ONNX's text; we follow the text.
+`DISAGREEMENTS` are operators for which onnxruntime differs from ONNX's text; we follow the text. Where
+it gives another shape, `not_asked` says so: the float64 evaluation judges such models alone.
 """
 
 import dataclasses
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 
+from model import Case
 from values import FLOATS
 
 
@@ -37,6 +39,12 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
             return "a cast of what the integer can't hold"
     if name in ("Conv", "ConvTranspose") and not np.isfinite(read[1].astype(np.float64)).all():
         return "an infinite or NaN weight against padding"
+    if name == "AffineGrid" and attribute(node, "align_corners", 0) and 1 in read[1][2:]:
+        return "where the one element of a dim lies between corners"  # docs/onnx.md
+    if name == "DynamicQuantizeLinear" and not np.isfinite(x).all():
+        return "the zero point is a cast of NaN"
+    if name == "MaxPool" and len(node.output) > 1 and _has_window_of_padding(node, x.shape[2:]):
+        return "the index of a window of padding alone"
     if name == "QuantizeLinear" and np.isnan(x.astype(np.float64)).any():
         return "NaN quantised"
     if name in ("Div", "Mod") and read[1].dtype not in FLOATS and (read[1] == 0).any():
@@ -52,13 +60,28 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
     return ""
 
 
+def _has_window_of_padding(node: onnx.NodeProto, sizes: tuple[int, ...]) -> bool:
+    kernel, count = attribute(node, "kernel_shape"), len(sizes)
+    pads = attribute(node, "pads") or [0] * 2 * count
+    strides, dilations = (attribute(node, name) or [1] * count for name in ("strides", "dilations"))
+    for d, n in enumerate(sizes):
+        spread = (kernel[d] - 1) * dilations[d] + 1
+        windows = -(-(n + pads[d] + pads[d + count] - spread) // strides[d]) + 1
+        for p in range(windows):
+            taps = (p * strides[d] - pads[d] + i * dilations[d] for i in range(kernel[d]))
+            if not any(0 <= tap < n for tap in taps):
+                return True
+    return False
+
+
 ORDERED = ("ArgMax", "ArgMin", "Hardmax", "TopK")
-SQUARED = ("InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization",
+SQUARED = ("SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+           "InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization",
            "MeanVarianceNormalization", "LpNormalization", "ReduceL2", "ReduceSumSquare", "LRN",
            "BatchNormalization")
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "ReduceSum", "ReduceMean", "CumSum",
             "AveragePool", "GlobalAveragePool", "Mean", "Sum", "ReduceL1", "ReduceLogSum", "LSTM", "GRU",
-            "RNN")
+            "RNN", "FusedMatMul", "FusedGemm", "FusedConv", "Attention", "MultiHeadAttention")
 
 
 def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: float) -> str:
@@ -75,6 +98,21 @@ def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: floa
             logs = np.abs(np.log2(np.where((floats[0] > 0) & np.isfinite(floats[0]), floats[0], 1)))
             if float(np.sum(logs)) > math.log2(largest) - 2:
                 return "a partial product that may overflow"
+    return ""
+
+
+def not_asked(node: onnx.NodeProto, case: Case) -> str:
+    """Why onnxruntime isn't asked about a model with this node, or nothing."""
+    if node.op_type == "ConvTranspose" and (attribute(node, "auto_pad") or b"").startswith(b"SAME"):
+        kernel = case.types[node.input[1]].shape[2:]
+        strides, dilations = (attribute(node, n) or [1] * len(kernel) for n in ("strides", "dilations"))
+        if any((k - 1) * d + 1 < s for k, d, s in zip(kernel, dilations, strides)):
+            return "it gives less than input * stride where the kernel is below the stride"
+    if node.op_type.startswith("Reduce") and 0 in case.types[node.input[0]].shape:
+        axes = attribute(node, "axes") or (
+            case.constants.get(node.input[1], []) if len(node.input) > 1 else [])
+        if any(axis < 0 for axis in axes):
+            return "it passes over negative axes of tensors without elements"
     return ""
 
 

@@ -89,7 +89,10 @@ def conv_transpose(b: Builder):
     elif how == 2 and b.opset >= 11:
         given["auto_pad"] = b.one(["SAME_UPPER", "SAME_LOWER", "VALID"])
         given["dilations"] = [1] * len(spatial)
-    return b.node("ConvTranspose", [x, w, bias], group=groups if groups > 1 else None, **given)
+    made = None
+    if given.get("auto_pad", "VALID") != "VALID":  # ONNX's inference has less where a kernel is small
+        made = [(x.dtype, (x.shape[0], w.shape[1] * groups, *(n * s for n, s in zip(spatial, strides))))]
+    return b.node("ConvTranspose", [x, w, bias], made=made, group=groups if groups > 1 else None, **given)
 
 
 @row("MatMul")

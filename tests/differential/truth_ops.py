@@ -168,7 +168,7 @@ def _transpose_pads(node, whole, wanted) -> list[tuple[int, int]]:
     extra = attribute(node, "output_padding") or [0] * count
     found = []
     for n, m, o in zip(whole, wanted, extra):
-        total = n + o - m
+        total = n + o - m if auto == "NOTSET" else max(0, n + o - m)
         if auto != "SAME_UPPER":
             found.append((total - total // 2, total // 2))
         else:
@@ -301,7 +301,14 @@ def mean_variance_normalization(node, read, made):
     return [centred / (np.sqrt(np.mean(centred**2, axis=axes, keepdims=True)) + 1e-9)]
 
 
+def lp_normalization(node, read, made):
+    x, p, axis = read[0], attribute(node, "p", 2), attribute(node, "axis", -1)
+    norm = np.sum(np.abs(x) ** p, axis=axis, keepdims=True) ** (1 / p)
+    return [np.where(norm == 0, 0 * x, x / norm)]
+
+
 OPERATORS = {
+    "LpNormalization": lp_normalization,
     "OneHot": one_hot, "MeanVarianceNormalization": mean_variance_normalization,
     "BatchNormalization": batch_normalization,
     "Erf": erf, "Softplus": softplus, "GlobalMaxPool": global_pool(np.max),
