@@ -1,4 +1,5 @@
 #include <array>
+#include <bit>
 #include <limits>
 #include <random>
 
@@ -35,7 +36,7 @@ class Dice {
   }
 
   std::vector<float> values(const Shape& shape, bool with_specials) {
-    constexpr std::array kSpecials{kNan, kInfinity, -kInfinity, -0.0F};
+    constexpr std::array kSpecials{std::bit_cast<float>(0xffffffffU), kInfinity, -kInfinity, -0.0F};
     std::uniform_real_distribution<float> real(-1, 1);
     std::vector<float> values(static_cast<std::size_t>(shape.element_count()));
     for (float& value : values) {

@@ -1,6 +1,7 @@
 #include "testing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -30,9 +31,17 @@ T random_element(std::mt19937& random, const Range& range) {
         std::floor(std::uniform_real_distribution<double>(low, range.high + 1)(random)));
   } else {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    constexpr float kSpecials[] = {kInfinity, -kInfinity, 0.0f,
-                                   -0.0f,     1e-40f,     -1e-40f,
-                                   3e38f,     -3e38f,     std::numeric_limits<float>::quiet_NaN()};
+    // NaN of the least and of the most bits: arithmetic on those may make numbers of it.
+    constexpr float kSpecials[] = {kInfinity,
+                                   -kInfinity,
+                                   0.0f,
+                                   -0.0f,
+                                   1e-40f,
+                                   -1e-40f,
+                                   3e38f,
+                                   -3e38f,
+                                   std::numeric_limits<float>::quiet_NaN(),
+                                   std::bit_cast<float>(0xffffffffu)};
     if (range.specials && random() % 8 == 0) {
       return static_cast<T>(kSpecials[random() % std::size(kSpecials)]);
     }

@@ -85,7 +85,8 @@ HWY_INLINE V exp(D d, V x) {
 template <class D, class V>
 HWY_INLINE V exp_of_negative(D d, V x) {
   const hn::RebindToSigned<D> di;
-  const V magic = hn::Set(d, 12582912.0f);  // as in exp
+  // As in exp, and the bias of an exponent more.
+  const V magic = hn::Set(d, 12582912.0f + 127.0f);
   const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), magic);
   const V n = hn::Sub(shifted, magic);
   const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
@@ -93,9 +94,9 @@ HWY_INLINE V exp_of_negative(D d, V x) {
   const V p = horner(d, r, hn::Set(d, 1.395171725e-03f), 8.369598410e-03f, 4.166618728e-02f,
                      1.666651289e-01f, 5.000000101e-01f, 1.0f, 1.0f);
   // The nearest integer, moved to where an exponent's bits are: nothing else of `shifted` stays.
-  const auto exponent = hn::ShiftLeft<23>(hn::BitCast(di, shifted));
-  const V e = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), e);
+  // The product keeps NaN, whatever its bits; a sum of bits would not.
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Mul(p, power));
 }
 
 /// 2 ulp.
