@@ -186,6 +186,7 @@ std::vector<double> resampled(const std::vector<double>& values, const Shape& sh
     for (std::int64_t o = 0; o < view.outer; ++o) {
       double* to = result.data() + (o * axis.out() + i) * view.inner;
       for (std::size_t k = 0; k < taps.indices.size(); ++k) {
+        if (taps.weights[k] == 0) continue;  // an infinity there has no part in it
         const double* from = values.data() + (o * view.size + taps.indices[k]) * view.inner;
         for (std::int64_t j = 0; j < view.inner; ++j) {
           to[j] += taps.weights[k] * from[j];

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "op_cases.hpp"
 
@@ -65,6 +66,14 @@ TEST(Resize, CubicReproducesParabolas) {
     const float position = static_cast<float>(i) / 2;
     EXPECT_NEAR(y[i], position * position, 1e-5F) << i;
   }
+}
+
+TEST(Resize, AnInfinityOfNoWeightHasNoPart) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(resized({1, kInfinity, 3}, 5, options("linear", "align_corners")),
+              ElementsAre(1, kInfinity, kInfinity, kInfinity, 3));
+  EXPECT_THAT(resized({1, 2, -kInfinity}, 6, options("linear", "half_pixel")),
+              ElementsAre(1, 1.25F, 1.75F, -kInfinity, -kInfinity, -kInfinity));
 }
 
 TEST(Resize, AntialiasAverages) {

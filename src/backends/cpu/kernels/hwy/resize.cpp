@@ -26,6 +26,13 @@ struct Image {
   std::int64_t planes = 1, height = 1, width = 1, pixel = 1;
 };
 
+/// A neighbour of weight 0 isn't read, and may be infinite: then both are the other one, and the
+/// weight is 0.
+Tap tap_between(std::int32_t low, std::int32_t high, float weight) {
+  if (weight == 1) return {high, high, 0};
+  return {low, high, low == high ? 0 : weight};
+}
+
 /// One tap per output index of a dim.
 std::vector<Tap> taps_of(const OpCall& call, int dim) {
   const ops::ResizeAxis axis(call, dim);
@@ -42,7 +49,8 @@ std::vector<Tap> taps_of(const OpCall& call, int dim) {
       taps.push_back({index, index, 0});
     } else {
       const double low = std::floor(position);
-      taps.push_back({clamped(low), clamped(low + 1), static_cast<float>(position - low)});
+      taps.push_back(
+          tap_between(clamped(low), clamped(low + 1), static_cast<float>(position - low)));
     }
   }
   return taps;
@@ -112,8 +120,7 @@ class NearestKernel final : public Kernel {
   int threads_;
 };
 
-/// True if the side stays as it is: then what lies beside an element has no part in it, though it
-/// be infinite.
+/// True if the side stays as it is.
 bool stays(std::span<const Tap> taps, std::int64_t size) {
   return std::ssize(taps) == size &&
          std::ranges::all_of(taps, [](const Tap& tap) { return tap.weight == 0; });

@@ -1,5 +1,7 @@
 #include "resize_math.hpp"
 
+#include <algorithm>
+
 #include "targets.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,6 +19,10 @@ HWY_INLINE void mix(const float* low, const float* high, float weight, std::int6
                     float* out) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (weight == 0) {  // `high` has no part in it, though it be infinite
+    std::copy_n(low, count, out);
+    return;
+  }
   // Not low + weight * (high - low): infinities on both sides would make NaN of it.
   const auto w = hn::Set(d, weight);
   const auto rest = hn::Set(d, 1 - weight);
@@ -35,7 +41,8 @@ void along_row(const float* row, const Tap* taps, std::int64_t count, std::int64
   if (pixel == 1) {
     for (std::int64_t i = 0; i < count; ++i) {
       const float weight = taps[i].weight;
-      out[i] = (1 - weight) * row[taps[i].low] + weight * row[taps[i].high];
+      const float low = row[taps[i].low];
+      out[i] = weight == 0 ? low : (1 - weight) * low + weight * row[taps[i].high];
     }
     return;
   }
