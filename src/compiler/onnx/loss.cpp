@@ -35,8 +35,10 @@ Value negative_log_likelihood(Node& node, Value log_probability, Value target, V
   if (weight != kNoValue)
     weights = node.emit("gather", {weight, target}, {{"axis", std::int64_t{0}}});
   if (ignored != kNoValue) {
+    const Value zero = node.scalar(dtype, 0);
     const Value given = weights == kNoValue ? node.scalar(dtype, 1) : weights;
-    weights = node.expand(node.emit("where", {ignored, node.scalar(dtype, 0), given}), labels);
+    weights = node.expand(node.emit("where", {ignored, zero, given}), labels);
+    loss = node.emit("where", {ignored, zero, loss});  // else 0 times infinity or NaN
   }
   if (weights != kNoValue) loss = node.emit("mul", {loss, weights});
   const std::string reduction = node.text("reduction", "mean");

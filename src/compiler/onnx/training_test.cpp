@@ -1,11 +1,12 @@
 #include <cmath>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "compiler/onnx/testing.hpp"
 
-/// Optimisers, by the formulas of the operators.
+/// Losses and optimisers, by the formulas of the operators.
 namespace tilemesh::onnx_importer::testing {
 namespace {
 
@@ -38,6 +39,23 @@ std::vector<float> step(const std::string& op, std::int64_t number, int states,
   for (const ConstantData& data : run(model))
     results.push_back(read_as<float>(data)[0]);
   return results;
+}
+
+TEST(OnnxTraining, ALossIgnoresWhateverTheScoresOfIgnoredLabelsAre) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  for (const auto& [reduction, wanted] :
+       {std::pair<std::string, std::vector<float>>{"none", {0, -3, 0}},
+        {"sum", {-3}},
+        {"mean", {-3}}}) {
+    Model model(17);
+    model.initializer("scores", floats({3, 2}, {-kInfinity, 1, 2, 3, kNan, kNan}));
+    model.initializer("labels", integers({0, 1, 0}));
+    model.output("loss");
+    model.node("NegativeLogLikelihoodLoss", {"scores", "labels"}, {"loss"},
+               {{"ignore_index", std::int64_t{0}}, {"reduction", reduction}});
+    EXPECT_EQ(run_floats(model), wanted) << reduction;
+  }
 }
 
 TEST(OnnxTraining, AdagradDividesByAllGradients) {
