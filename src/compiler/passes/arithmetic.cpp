@@ -13,7 +13,7 @@ namespace {
 // x + -0 is x for every x, the zeros included.
 constexpr double kNothing = -0.0;
 
-// `alpha * x + beta` in the place of a call with one scalar constant.
+// `alpha * x + beta` in the place of a call with one scalar constant. NaN is no attribute.
 struct Linear {
   GraphValueId x = kNoValue;
   double alpha = 1;
@@ -26,7 +26,8 @@ std::optional<Linear> as_linear(const Graph& graph, const GraphNode& node) {
   for (const std::size_t at : {std::size_t{1}, std::size_t{0}}) {
     const std::optional<double> value = splat(graph, node.inputs[at]);
     const GraphValueId x = node.inputs[1 - at];
-    if (!value || !(graph[x].type.shape == graph[node.outputs[0]].type.shape)) continue;
+    if (!value || std::isnan(*value) || !(graph[x].type.shape == graph[node.outputs[0]].type.shape))
+      continue;
     if (op == "add") return Linear{x, 1, *value};
     if (op == "mul") return Linear{x, *value, kNothing};
     if (op == "sub") return at == 1 ? Linear{x, 1, -*value} : Linear{x, -1, *value};

@@ -115,6 +115,15 @@ std::vector<Case> cases() {
       return m.op("neg", {m.op("sub", {m.op("mul", {image(m), m.number(c)}), m.number(c)})});
     });
   }
+  for (const double c : {kNan, kInfinity, -kInfinity, 0.0F, -0.0F}) {
+    for (const char* op : {"add", "sub", "mul", "div", "pow", "max"}) {
+      const std::string n = std::string(op) + " by " + std::to_string(c);
+      add(n, [=](Maker& m) { return m.op(op, {image(m), m.number(c)}); });
+      add(n + ", behind a conv", [=](Maker& m) {
+        return m.op(op, {m.number(c), conv(m, image(m))});
+      });
+    }
+  }
   for (const float mean : {0.0F, 10.0F, 1e3F, 1e6F}) {
     for (const float size : {1.0F, 1e-3F}) {
       const std::string n = std::to_string(mean) + ", " + std::to_string(size);
