@@ -61,6 +61,8 @@ template <Kind kind>
 Factors reduce_factors(const OpCall& call) {
   constexpr Combine kCombine = combine_of(kind);
   const std::vector<bool> reduced = reduced_dims(call);
+  // A mean of integers is cut off, and a mean of those is another.
+  const bool combines = kCombine.possible && (kind != Kind::mean || is_float(call.inputs[0].dtype));
   FactorBuilder builder(call);
   builder.reduction(kCombine.op);
   int out = 0;
@@ -70,7 +72,7 @@ Factors reduce_factors(const OpCall& call) {
       continue;
     }
     if (keeps_dims(call)) ++out;
-    if (kCombine.possible) builder.input(0, d, builder.add());
+    if (combines) builder.input(0, d, builder.add());
   }
   return builder.build();
 }

@@ -205,6 +205,27 @@ TEST_F(Partition, APartStaysOneWhileThatIsCheaper) {
   expect_same_on({1, 8});
 }
 
+TEST_F(Partition, PartsGoThroughAProductOfTheirOwn) {
+  const Value x = input("x", {4, 6}, 1);
+  const Value y = builder_.matmul(x, input("w", {6, 8}, 0));
+  builder_.output("out", builder_.mul(y, input("c", {4, 8})));
+  graph_ = builder_.build();
+  EXPECT_EQ(testing::op_names(partition_graph(graph_, {1, 2}).graph), "matmul mul reshard");
+  expect_same_on({1, 2});
+}
+
+TEST_F(Partition, MeansOfIntegersArentPutTogether) {
+  TensorSpec spec;
+  spec.shape = {8, 3};
+  spec.dtype = DType::i64;
+  spec.placements = {replicate(), shard(0)};
+  const Value x = builder_.input("x", spec);
+  builder_.output("out",
+                  builder_.op("reduce_mean", {x}, {{"axes", std::vector<std::int64_t>{0}}})[0]);
+  graph_ = builder_.build();
+  expect_same_on({1, 2});
+}
+
 TEST_F(Partition, TwoAxesNeverClaimOneDimByThemselves) {
   const Value x = input("x", {4, 4});
   const Value y = input("y", {4, 4});

@@ -32,7 +32,8 @@ class Fuser {
     done_.clear();
     maker_.clear();
     for (GraphNode& node : block.nodes) {
-      if (std::optional<Chain> chain = as_chain(graph_, node)) {
+      std::optional<Chain> chain = reads_parts(node) ? std::nullopt : as_chain(graph_, node);
+      if (chain) {
         add_chain(std::move(node), std::move(*chain));
       } else {
         add_node(std::move(node));
@@ -42,6 +43,16 @@ class Fuser {
     for (std::optional<GraphNode>& node : done_) {
       if (node) block.nodes.push_back(std::move(*node));
     }
+  }
+
+  // Parts of a sum go through an op by its own rule, and a map has none.
+  bool reads_parts(const GraphNode& node) const {
+    return std::ranges::any_of(node.inputs, [&](GraphValueId id) {
+      return id != kNoValue &&
+             std::ranges::any_of(graph_[id].placements, [](const Placement& placement) {
+               return placement.kind() == Placement::Kind::partial;
+             });
+    });
   }
 
   void add_node(GraphNode node) {
