@@ -225,14 +225,13 @@ std::vector<OperandType> infer_conv_transpose(const OpCall& call) {
   for (std::size_t d = 0; d < spatial; ++d) {
     const std::size_t at = 3 - spatial + d;
     const std::int64_t full = checked_add(
-        checked_add(checked_mul(std::max<std::int64_t>(window.in[at] - 1, 0), window.strides[at]),
-                    extent(window, at)),
+        checked_add(checked_mul(window.in[at] - 1, window.strides[at]), extent(window, at)),
         more[d]);
     const std::int64_t pads = checked_add(window.pads_begin[at], window.pads_end[at]);
     if (pads > full) {
       throw Error(ErrorCode::invalid_argument,
-                  fmt::format("pads of {} cut more than the {} elements of output dim {}", pads,
-                              full, d + 2));
+                  fmt::format("output dim {} has {} elements before {} are cut as pads", d + 2,
+                              full, pads));
     }
     sizes.push_back(full - pads);
   }

@@ -23,7 +23,7 @@ double softplus(double x) {
 }
 double gelu_tanh(double x) {
   const double inner = std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x);
-  return 0.5 * x * (1 + std::tanh(inner));
+  return x * sigmoid(2 * inner);  // (1 + tanh(inner)) / 2, also where that cancels
 }
 double smaller(double x, double y) {
   return std::isnan(x) || x < y ? x : y;
@@ -101,7 +101,7 @@ constexpr ScalarRow kRows[] = {
      }},
     {F::gelu, "gelu", 1, 0,
      [](double x, double, double, double) {
-       return 0.5 * x * (1 + std::erf(x / std::numbers::sqrt2));
+       return 0.5 * x * std::erfc(-x / std::numbers::sqrt2);  // 1 + erf would cancel
      }},
     {F::gelu_tanh, "gelu_tanh", 1, 0,
      [](double x, double, double, double) {

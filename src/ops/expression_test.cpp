@@ -68,6 +68,8 @@ TEST(ScalarFn, Values) {
   };
   EXPECT_DOUBLE_EQ(at(ScalarFn::gelu, 1), 0.8413447460685429);
   EXPECT_NEAR(at(ScalarFn::gelu_tanh, 1), 0.8411919906082768, 1e-12);
+  EXPECT_NEAR(at(ScalarFn::gelu, -12) / -2.1317785344932424e-32, 1, 1e-12);
+  EXPECT_NEAR(at(ScalarFn::gelu_tanh, -6) / -8.43964670076231e-11, 1, 1e-9);
   EXPECT_DOUBLE_EQ(at(ScalarFn::hard_swish, 1), 2.0 / 3);
   EXPECT_DOUBLE_EQ(at(ScalarFn::hard_sigmoid, 1, 0.2, 0.5), 0.7);
   EXPECT_DOUBLE_EQ(at(ScalarFn::selu, -1, 2, 3), 6 * (std::exp(-1) - 1));

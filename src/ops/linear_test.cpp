@@ -220,6 +220,16 @@ TEST(ConvTranspose, SmallByHand) {
               {1, 1, 7}, {1, 10, 100, 2, 20, 200, 0});
 }
 
+// (size - 1) * stride + kernel, also of no elements: what is left of the kernel is the bias.
+TEST(ConvTranspose, OfNothing) {
+  const Value x = f32({1, 1, 0}, {});
+  const Value w = f32({1, 1, 3}, {1, 10, 100});
+  expect_near(run("conv_transpose", {x, w, f32({1}, {5})}), {1, 1, 2}, {5, 5});
+  EXPECT_EQ(run("conv_transpose", {x, w}, {{"strides", Ints{3}}}).type.shape, (Shape{1, 1, 0}));
+  EXPECT_THAT(infer_error("conv_transpose", {x, w}, {{"strides", Ints{4}}}),
+              HasSubstr("output dim 2 has -1 elements before 0 are cut as pads"));
+}
+
 TEST(Einsum, ManyEquations) {
   const Value a = f32({2, 2}, {1, 2, 3, 4});
   const Value b = f32({2, 2}, {5, 6, 7, 8});
