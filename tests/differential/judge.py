@@ -135,7 +135,7 @@ def oracle(case: Case) -> tuple[dict[str, np.ndarray], str]:
         return {name: found[name].astype(case.types[name].dtype) for name in case.outputs}, "reference"
 
 
-def explained(case: Case) -> str:
+def explained(case: Case, source: str) -> str:
     """A reason of known.py that holds for a node of the case."""
     try:
         found = Double(case).run(store=True)
@@ -149,6 +149,7 @@ def explained(case: Case) -> str:
         limits = [float(ml_dtypes.finfo(a.dtype).max) for n in node.output if n
                   for a in [np.empty(0, case.types[n].dtype)] if a.dtype in FLOATS]
         reason = known.open_result(node, read, made) or known.disagreement(node, read) or (
+            source == "reference" and known.not_as_reference(node, read, case.opset)) or (
             known.overflows(node, read, min(limits)) if limits else "")
         if reason:
             return f"{node.op_type}: {reason}"
@@ -188,7 +189,7 @@ def _decide(case: Case, answer: Answer, wanted: dict, source: str, different: li
     try:
         truth = Truth(case)
     except Unknown as error:
-        return _without_truth(case, answer, wanted, different, str(error))
+        return _without_truth(case, answer, wanted, source, different, str(error))
     for name in different:
         ours = truth.errors(name, answer.outputs[name])
         theirs = truth.errors(name, wanted[name])
@@ -199,7 +200,7 @@ def _decide(case: Case, answer: Answer, wanted: dict, source: str, different: li
         wrong &= ~_near(answer.outputs[name], wanted[name])
         if not np.any(wrong):
             continue
-        reason = explained(case)
+        reason = explained(case, source)
         if reason:
             return Verdict("explained", reason, name)
         at = int(np.argmax(np.where(wrong, np.where(np.isinf(ours), 1e300, ours), -1)))
@@ -217,9 +218,10 @@ def _near(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     return (a == b) | (np.isnan(a) & np.isnan(b)) | (near & np.isfinite(a) & np.isfinite(b))
 
 
-def _without_truth(case: Case, answer: Answer, wanted: dict, different: list[str], why: str) -> Verdict:
+def _without_truth(case: Case, answer: Answer, wanted: dict, source: str, different: list[str],
+                   why: str) -> Verdict:
     """By how far onnxruntime's own results move when its inputs do."""
-    reason = explained(case)
+    reason = explained(case, source)
     if reason:
         return Verdict("explained", reason)
     noise = np.random.default_rng(0)

@@ -31,9 +31,28 @@ def _out_of_range(array: np.ndarray, target: np.dtype) -> bool:
                        | (np.abs(whole) >= 2.0**63)))
 
 
+def not_as_reference(node: onnx.NodeProto, read: list[np.ndarray | None], opset: int) -> str:
+    """Why we don't do as ONNX's evaluator, but as onnxruntime: docs/onnx.md."""
+    name, x = node.op_type, read[0] if read else None
+    if name == "Clip" and opset >= 11 and np.isinf(x.astype(np.float64)).any() and (
+            len(read) < 3 or read[1] is None or read[2] is None):
+        return "bounds that aren't given hold infinities"
+    if name == "ReduceMean" and x.dtype not in FLOATS and x.size == 0:
+        return "a mean of no integers is 0"
+    if name == "Resize" and x.dtype not in FLOATS:
+        return "integers are interpolated in f32 and cut off"
+    return ""
+
+
 def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dtype) -> str:
     """Why a node's result is open, or nothing; `made` is the dtype of its first output."""
     name, x = node.op_type, read[0] if read else None
+    if name in ("Resize", "Upsample") and x.dtype in FLOATS and not np.isfinite(x.astype(np.float64)).all() and (
+            attribute(node, "mode", b"nearest") != b"nearest"):
+        return "an infinity or NaN beside a weight of 0"
+    if name == "ReduceL2" and x.dtype not in FLOATS and float(np.linalg.norm(x.astype(np.float64))) >= (
+            np.iinfo(x.dtype).max):
+        return "a norm that the integer can't hold"
     if name in ("Cast", "CastLike") and x.dtype in FLOATS and np.issubdtype(made, np.integer):
         if _out_of_range(x, made):
             return "a cast of what the integer can't hold"
@@ -75,7 +94,7 @@ def _has_window_of_padding(node: onnx.NodeProto, sizes: tuple[int, ...]) -> bool
 
 
 ORDERED = ("ArgMax", "ArgMin", "Hardmax", "TopK")
-SQUARED = ("SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
+SQUARED = ("LpPool", "GlobalLpPool", "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
            "InstanceNormalization", "LayerNormalization", "GroupNormalization", "RMSNormalization",
            "MeanVarianceNormalization", "LpNormalization", "ReduceL2", "ReduceSumSquare", "LRN",
            "BatchNormalization")
@@ -90,7 +109,8 @@ def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: floa
     with np.errstate(all="ignore"):
         peaks = [float(np.max(np.where(np.isfinite(x), x, 0), initial=0)) for x in floats]
         count = max((x.size for x in floats), default=1)
-        if node.op_type in SQUARED and peaks and peaks[0] ** 2 * count > largest:
+        peak = sum(peaks[:2] if node.op_type.startswith("Skip") else peaks[:1])
+        if node.op_type in SQUARED and peak ** attribute(node, "p", 2) * count > largest:
             return "a square that overflows"
         if node.op_type in PRODUCTS and math.prod(max(p, 1) for p in peaks[:3]) * count > largest:
             return "a partial sum that may overflow"

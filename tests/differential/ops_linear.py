@@ -153,11 +153,11 @@ def _pool(name: str, dtypes) -> None:
         kernel = tuple(b.one([1, 2, 2, 3, 3, 5]) for _ in spatial)
         largest = name == "MaxPool"
         given = window(b, spatial, kernel, dilate=b.opset >= (10 if largest else 19))
-        if b.opset < (10 if largest else 19):
+        if b.opset < (10 if largest else 18 if name == "LpPool" else 19):
             given.pop("dilations", None)
         if given.get("pads"):
             given["pads"] = [min(p, k - 1) for p, k in zip(given["pads"], (*kernel, *kernel))]
-        if b.opset >= 10 and b.chance(0.4) and "auto_pad" not in given:
+        if b.opset >= (18 if name == "LpPool" else 10) and b.chance(0.4) and "auto_pad" not in given:
             given["ceil_mode"] = 1
         outputs = 1
         if name == "AveragePool" and b.chance(0.5):
@@ -167,8 +167,21 @@ def _pool(name: str, dtypes) -> None:
             given["storage_order"] = b.one([0, 0, 1])
         elif name == "LpPool":
             given["p"] = b.one([1, 2, 3])
-        return b.node(name, [x], outputs, kernel_shape=list(kernel), **given)
+        made = None
+        if given.get("ceil_mode"):
+            shape = (*x.shape[:2], *(_rounded_up(n, k, given, d) for d, (n, k) in enumerate(zip(spatial, kernel))))
+            made = [(x.dtype, shape), (I64, shape)][:outputs]
+        return b.node(name, [x], outputs, made=made, kernel_shape=list(kernel), **given)
     row(name)(make)
+
+
+def _rounded_up(size: int, kernel: int, given: dict, d: int) -> int:
+    """Windows along dim `d` with ceil_mode. One that would begin behind the image isn't counted, which
+    ONNX's inference doesn't know."""
+    stride, dilation = (given[key][d] if key in given else 1 for key in ("strides", "dilations"))
+    low, high = given["pads"][d::len(given["pads"]) // 2] if "pads" in given else (0, 0)
+    count = -(-(size + low + high - (kernel - 1) * dilation - 1) // stride) + 1
+    return count - 1 if (count - 1) * stride >= size + low else count
 
 
 _pool("MaxPool", (F32, F32, F32, F16, F64))

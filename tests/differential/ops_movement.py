@@ -135,13 +135,26 @@ def _slice(b: Builder):
         ends.append(last if steps[-1] > 0 else b.one([first, -n - 1, -(2**31), -(2**63)]))
     if b.opset < 10:
         return b.node("Slice", [x], starts=starts, ends=ends, axes=axes)
-    if b.chance(0.2):
-        axes, starts, ends, steps = None, starts[:1], ends[:1], steps[:1]
+    whole = b.chance(0.2)
+    if whole:
+        axes, starts, ends = [0], starts[:1], ends[:1]
+        steps = steps[:1] if b.chance(0.5) else None
     dtype = b.one([I64, I64, I32])
+    sizes = list(x.shape)
+    for axis, start, end, step in zip(axes, starts, ends, steps or [1]):
+        sizes[axis] = _sliced(sizes[axis], start, end, step)
     bounds = [np.clip(v, np.iinfo(dtype).min, np.iinfo(dtype).max) for v in (starts, ends)]
     return b.node("Slice", [x, b.const(bounds[0], dtype), b.const(bounds[1], dtype),
-                            None if axes is None else b.const(axes, dtype),
-                            b.const(steps, dtype) if axes is not None or b.chance(0.5) else None])
+                            None if whole else b.const(axes, dtype),
+                            b.const(steps, dtype) if steps else None], made=[(x.dtype, sizes)])
+
+
+def _sliced(size: int, start: int, end: int, step: int) -> int:
+    """How many elements ONNX's text takes (its inference takes none from before the first backwards)."""
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    start, end = (v + size if v < 0 else v for v in (start, end))
+    start, end = min(max(start, 0), high), min(max(end, low), high)
+    return max(0, -(-(end - start) // step))
 
 
 @row("Pad")

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import truth_contrib
+import truth_layers
 import truth_ops
 from model import IR_OF_OPSET, Case, names_read, qualified
 from values import BF16, BOOL, F64, FLOATS
@@ -31,7 +32,8 @@ EXACT = {"Abs", "And", "ArgMax", "ArgMin", "BitShift", "BitwiseAnd", "BitwiseNot
          "NonZero", "Not", "OneHot", "Or", "Pad", "Range", "ReduceMax", "ReduceMin", "Relu", "Reshape",
          "ReverseSequence", "Round", "Shape", "Sign", "Size", "Slice", "SpaceToDepth",
          "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
-         "MatMulInteger", "ConvInteger", "ThresholdedRelu"}
+         "MatMulInteger", "ConvInteger", "ThresholdedRelu", "ConcatFromSequence", "SequenceAt",
+         "SequenceLength"}
 
 
 # Their numbers are float32 also where the tensors are float64: attributes, or what they compute in.
@@ -43,12 +45,12 @@ SINGLE = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Shrin
 # An error relative to the largest result (recurrent: of what is computed inside), or of this size.
 OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow",
              "Resize", "Upsample", "If", "Loop", "Scan",
-             "DFT", "STFT"}
-ABSOLUTE = {"Gelu": 2e-8, "BlackmanWindow": 1.5e-8}
+             "DFT", "STFT", "GridSample"}
+ABSOLUTE = {"BlackmanWindow": 1.5e-8, "LogSoftmax": 6e-8, "SoftmaxCrossEntropyLoss": 6e-8}
 # 1 + erf(x) or a sigmoid in float32, times x: an error relative to the operand.
-OF_OPERAND = {f"com.microsoft.{name}" for name in ("Gelu", "BiasGelu", "FastGelu", "QuickGelu")}
+OF_OPERAND = {"Gelu"} | {f"com.microsoft.{name}" for name in ("Gelu", "BiasGelu", "FastGelu", "QuickGelu")}
 
-TRUTH = truth_ops.OPERATORS | truth_contrib.OPERATORS
+TRUTH = truth_ops.OPERATORS | truth_layers.OPERATORS | truth_contrib.OPERATORS
 
 
 class Unknown(Exception):
@@ -90,6 +92,9 @@ def _wide_graph(graph: onnx.GraphProto) -> onnx.GraphProto:
         [numpy_helper.from_array(_wide(numpy_helper.to_array(t)), t.name) for t in graph.initializer])
 
 
+_TRUE = "_true"  # an operand of loops without a condition, which the evaluator takes for false
+
+
 def as_evaluated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]:
     """The node and opset that mean the same to ONNX's evaluator, where it knows newer forms alone."""
     made = _wide_node(node)
@@ -104,7 +109,32 @@ def as_evaluated(node: onnx.NodeProto, opset: int) -> tuple[onnx.NodeProto, int]
         made.input.extend(["", scales])
         made.attribute.append(helper.make_attribute("coordinate_transformation_mode", "asymmetric"))
         return made, 19
+    if node.op_type == "Loop" and not node.input[1]:
+        made.input[1] = _TRUE
+    modes = {b"bilinear": b"linear", b"bicubic": b"cubic"}  # as GridSample called them before opset 20
+    for attribute in made.attribute if node.op_type == "GridSample" else []:
+        attribute.s = modes.get(attribute.s, attribute.s)
+    if node.op_type == "GridSample":
+        return made, 20
+    if node.op_type == "Scatter":
+        made.op_type = "ScatterElements"
+        return made, 18
     return made, opset
+
+
+def truth_of(node: onnx.NodeProto, opset: int):
+    """Our own evaluation of the operator, or none."""
+    name = qualified(node)
+    older = truth_layers.BEFORE_13.get(name) if opset < 13 else None
+    return older or TRUTH.get(name)
+
+
+def _nearest(session: ReferenceEvaluator, node: onnx.NodeProto, feeds: dict) -> np.ndarray:
+    """By the elements' numbers: the evaluator multiplies what isn't nearest by 0, which may be infinite."""
+    x = feeds[node.input[0]]
+    numbers = np.arange(x.size, dtype=F64).reshape(x.shape)
+    places = session.run(None, feeds | {node.input[0]: numbers})[0]
+    return x.reshape(-1)[np.rint(places).astype(np.int64)]
 
 
 class Double:
@@ -113,21 +143,21 @@ class Double:
     def __init__(self, case: Case):
         self._case = case
         for node in case.nodes:
-            if any(name and name not in case.types for name in node.output):
+            if node.op_type != "SequenceConstruct" and any(n and n not in case.types for n in node.output):
                 raise Unknown(f"{node.op_type}: its result is no tensor")
         self._nodes = [(node, self._session(node)) for node in case.nodes]
 
     def _session(self, node: onnx.NodeProto) -> ReferenceEvaluator | None:
-        read = sorted(names_read(node) & set(self._case.types))
-        info = [helper.make_value_info(name, onnx.TypeProto()) for name in read]
         evaluated, opset = as_evaluated(node, self._case.opset)
+        read = sorted(names_read(evaluated) & {*self._case.types, _TRUE})
+        info = [helper.make_value_info(name, onnx.TypeProto()) for name in read]
         graph = helper.make_graph(
             [evaluated], "one", info,
             [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name])
         model = helper.make_model(graph, opset_imports=Case(opset, [node]).domains(),
                                   ir_version=IR_OF_OPSET[opset])
         try:
-            return None if qualified(node) in TRUTH else ReferenceEvaluator(model)
+            return None if truth_of(node, self._case.opset) else ReferenceEvaluator(model)
         except Exception as error:  # noqa: BLE001: whatever it throws for what it doesn't have
             raise Unknown(str(error)) from error
 
@@ -137,6 +167,9 @@ class Double:
                  for name, array in (self._case.constants | self._case.inputs).items()}
         for node, session in self._nodes:
             feeds = {name: found[name] for name in sorted(names_read(node)) if name in found}
+            if node.op_type == "SequenceConstruct":
+                found[node.output[0]] = [found[name] for name in node.input]
+                continue
             inexact = qualified(node) not in EXACT
             if noise is not None and inexact:
                 feeds = {name: self._disturb(node, name, array, noise)
@@ -178,7 +211,11 @@ class Double:
 
     def _session_run(self, node, session, feeds: dict) -> list[np.ndarray]:
         if session is not None:
-            found = session.run(None, feeds)
+            if node.op_type in ("Resize", "Upsample") and not any(a.s == b"linear" or a.s == b"cubic"
+                                                                  for a in node.attribute):
+                return [_nearest(session, node, feeds)]
+            extra = {_TRUE: np.array(True)} if _TRUE in session.input_names else {}
+            found = session.run(None, feeds | extra)
             if node.op_type != "Loop":
                 return found
             # The evaluator joins what a loop gathers along its first dim instead of stacking it.
@@ -186,14 +223,15 @@ class Double:
             return [x.reshape(shape) if np.size(x) == math.prod(shape) else x
                     for x, shape in zip(map(np.asarray, found), shapes)]
         made = [self._case.types[name] for name in node.output if name]
-        found = TRUTH[qualified(node)](node, [feeds.get(n) for n in node.input], made)
+        found = truth_of(node, self._case.opset)(node, [feeds.get(n) for n in node.input], made)
         if found is None:
             raise Unknown(f"{node.op_type}: this form isn't known")
         return found
 
     def _disturb(self, node, name: str, array: np.ndarray, noise: np.random.Generator,
                  result: bool = False) -> np.ndarray:
-        unit = ROUNDING.get(self._case.types[name].dtype)
+        known = self._case.types.get(name)
+        unit = known and ROUNDING.get(known.dtype)
         if unit is None or array.dtype != F64:
             return array
         if node.op_type in ("Resize", "Upsample") and name in node.input[1:]:

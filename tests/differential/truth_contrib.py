@@ -209,6 +209,17 @@ def matmul_integer_to_float(node, read, made):
     return [y if bias is None else y + bias]
 
 
+def dynamic_quantize_matmul(node, read, made):
+    """x is quantised with a scale and zero point of its own, as by DynamicQuantizeLinear."""
+    x, w, scale, zero, bias = [*read, None, None][:5]
+    low, high = min(0.0, float(np.min(x))), max(0.0, float(np.max(x)))
+    step = (high - low) / 255 or 1.0
+    origin = np.clip(np.rint(-low / step), 0, 255)
+    whole = np.clip(np.rint(x / step) + origin, 0, 255)
+    y = (whole - origin) * step @ _real(w, scale, zero)
+    return [y if bias is None else y + bias]
+
+
 OPERATORS = {
     "SimplifiedLayerNormalization": simplified_layer_normalization,
     **{f"com.microsoft.{name}": function for name, function in {
@@ -222,4 +233,5 @@ OPERATORS = {
         "QLinearSigmoid": qlinear_unary(lambda node, x: _sigmoid(x)),
         "QLinearLeakyRelu": qlinear_unary(_leaky), "QLinearSoftmax": qlinear_unary(_softmax),
         "QLinearGlobalAveragePool": qlinear_unary(_global_average), "QLinearConcat": qlinear_concat,
+        "DynamicQuantizeMatMul": dynamic_quantize_matmul,
         "MatMulIntegerToFloat": matmul_integer_to_float}.items()}}

@@ -63,13 +63,13 @@ def batch_normalization(node, read, made):
     return [y, *results][:len(made)]
 
 
-def _spread(node, count: int, kernel):
+def spread_of(node, count: int, kernel):
     strides = attribute(node, "strides") or [1] * count
     dilations = attribute(node, "dilations") or [1] * count
     return strides, dilations, [(k - 1) * d + 1 for k, d in zip(kernel, dilations)]
 
 
-def _pads(node, sizes, spread, strides) -> list[tuple[int, int]]:
+def pads_of(node, sizes, spread, strides) -> list[tuple[int, int]]:
     auto = (attribute(node, "auto_pad") or b"NOTSET").decode()
     if auto == "NOTSET":
         pads = attribute(node, "pads") or [0] * 2 * len(sizes)
@@ -90,8 +90,8 @@ def pool(kind: str):
         x = read[0]
         sizes = x.shape[2:]
         kernel = attribute(node, "kernel_shape")
-        strides, dilations, spread = _spread(node, len(sizes), kernel)
-        pads = _pads(node, sizes, spread, strides)
+        strides, dilations, spread = spread_of(node, len(sizes), kernel)
+        pads = pads_of(node, sizes, spread, strides)
         out = np.zeros((*x.shape[:2], *made[0].shape[2:]))
         indices = np.zeros(out.shape, I64)
         for place in itertools.product(*(range(n) for n in out.shape[2:])):
@@ -134,7 +134,7 @@ def conv_transpose(node, read, made):
     x, w = read[0], read[1]
     groups = attribute(node, "group", 1)
     sizes, kernel = x.shape[2:], w.shape[2:]
-    strides, dilations, spread = _spread(node, len(sizes), kernel)
+    strides, dilations, spread = spread_of(node, len(sizes), kernel)
     whole = [(n - 1) * s + k for n, s, k in zip(sizes, strides, spread)]
     filters = w.shape[1]
     full = np.zeros((x.shape[0], filters * groups, *whole))
@@ -301,14 +301,7 @@ def mean_variance_normalization(node, read, made):
     return [centred / (np.sqrt(np.mean(centred**2, axis=axes, keepdims=True)) + 1e-9)]
 
 
-def lp_normalization(node, read, made):
-    x, p, axis = read[0], attribute(node, "p", 2), attribute(node, "axis", -1)
-    norm = np.sum(np.abs(x) ** p, axis=axis, keepdims=True) ** (1 / p)
-    return [np.where(norm == 0, 0 * x, x / norm)]
-
-
 OPERATORS = {
-    "LpNormalization": lp_normalization,
     "OneHot": one_hot, "MeanVarianceNormalization": mean_variance_normalization,
     "BatchNormalization": batch_normalization,
     "Erf": erf, "Softplus": softplus, "GlobalMaxPool": global_pool(np.max),
