@@ -46,6 +46,9 @@ def elementwise(make):
                       scale(0.023529412), point(dtype, 0)])
             make.add(f"{case}_broadcast", op, [*x(2, 3, 5, 7), *x(3, 1, 1), *y])
             make.add(f"{case}_scalar", op, [*x(), *x(2, 9), *y])
+            make.add(f"{case}_repeated", op,
+                     [*x(3, 1, by=0.013, zero=228), *x(2, 3, 999, by=0.05), scale(0.017),
+                      point(dtype, 131)])
         make.add(f"qlinear_add_{name}_empty", "QLinearAdd", [*x(0, 4), *x(0, 4), *y])
         make.add(f"qlinear_sigmoid_{name}", "QLinearSigmoid",
                  [*x(3, 99), scale(1 / 256), point(dtype, 0)])
@@ -62,6 +65,8 @@ def elementwise(make):
         make.add(f"qlinear_where_{name}_broadcast", "QLinearWhere",
                  [make.random.integers(0, 2, (4, 1)).astype(bool), *x(33),
                   *x(2, 4, 33, by=0.25, zero=100), *y])
+        make.add(f"qlinear_softmax_{name}_steps", "QLinearSoftmax",
+                 [*x(7, 5), scale(0.0123), point(dtype, 5)], axis=-1, opset_=13)
         for axis in (-1, 1):
             for opset in (12, 13):
                 make.add(f"qlinear_softmax_{name}_{axis % 3}_{opset}", "QLinearSoftmax",

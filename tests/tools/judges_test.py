@@ -73,12 +73,14 @@ class NodeTests(unittest.TestCase):
     def test_complaints(self) -> None:
         good = [{"name": "a", "status": "passed"},
                 {"name": "b", "status": "unsupported", "reason": "no such op"}]
-        self.assertEqual(check_node_tests.complaints(good, 1), [])
-        self.assertEqual(len(check_node_tests.complaints(good, 2)), 1)
+        self.assertEqual(check_node_tests.complaints(good, 1, []), [])
+        self.assertEqual(len(check_node_tests.complaints(good, 2, [])), 1)
         for bad in ({"name": "c", "status": "unsupported", "reason": ""},
                     {"name": "c", "status": "differed", "max_error": 1.0},
                     {"name": "c", "status": "failed", "reason": "crash"}):
-            self.assertEqual(len(check_node_tests.complaints([*good, bad], 1)), 1, bad)
+            self.assertEqual(len(check_node_tests.complaints([*good, bad], 1, [])), 1, bad)
+        wrong = {"name": "c", "status": "differed", "max_error": 1.0}
+        self.assertEqual(check_node_tests.complaints([*good, wrong], 1, ["c"]), [])
 
 
 class Inputs(unittest.TestCase):

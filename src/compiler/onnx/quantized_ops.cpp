@@ -1,5 +1,6 @@
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,19 +57,39 @@ bool has_channels_last(const Node& node, Value x) {
   return node.integer("channels_last", 0) != 0;
 }
 
+// True if the first shape has but one element where the second has the innermost of several.
+bool is_repeated_inside(const Shape& first, const Shape& second) {
+  for (int back = 1; back <= second.rank(); ++back) {
+    const std::int64_t own = back <= first.rank() ? first[first.rank() - back] : 1;
+    const std::int64_t other = second[second.rank() - back];
+    if (own != 1 || other != 1) return own == 1;
+  }
+  return false;
+}
+
+// a * b + c of one element each, rounded to f32 once.
+Value multiply_add(Node& node, Value a, Value b, Value c) {
+  const auto wide = [&](Value x) {
+    return node.cast(x, DType::f64);
+  };
+  const Value product = binary(node, "mul", wide(a), wide(b));
+  return node.cast(binary(node, "add", product, wide(c)), DType::f32);
+}
+
 // (a, scale, zero point, b, scale, zero point, y's scale, y's zero point):
 // a * s + (b * t + rest), with the scales s and t in steps of y's, and all zero points in the rest.
 void add(Node& node) {
-  const Quantized a = quantized_input(node, 0);
-  const Quantized b = quantized_input(node, 3);
+  Quantized a = quantized_input(node, 0);
+  Quantized b = quantized_input(node, 3);
   const Target y = target_of(node, 6, node.dtype(a.values));
+  if (is_repeated_inside(node.shape(a.values), node.shape(b.values))) std::swap(a, b);
   const auto in_steps = [&](Value scale) {
     return binary(node, "div", real(node, scale), real(node, y.scale));
   };
   const Value s = in_steps(a.scale);
   const Value t = in_steps(b.scale);
-  const Value shift = binary(node, "add", binary(node, "mul", s, real(node, a.zero_point)),
-                             binary(node, "mul", t, real(node, b.zero_point)));
+  const Value shift = multiply_add(node, s, real(node, a.zero_point),
+                                   binary(node, "mul", t, real(node, b.zero_point)));
   const Value rest = binary(node, "sub", real(node, y.zero_point), shift);
   node.set(0, node.emit("quantized_add", {a.values, b.values, s, t, rest},
                         {{"dtype", static_cast<std::int64_t>(y.dtype)}}));
@@ -102,20 +123,28 @@ void leaky_relu(Node& node) {
 }
 
 // Before opset 13, which the node names, over all dims from the axis on.
-void softmax(Node& node) {
+Value shares(Node& node, Value x) {
   const bool flat = node.required_integer("opset") < 13;
-  on_one(node, [&](Value x) {
-    const Shape shape = node.shape(x);
-    const std::int64_t axis = node.axis(flat ? 1 : -1, shape.rank());
-    if (!flat) return node.emit("softmax", {x}, {{"axis", axis}});
-    std::int64_t rows = 1;
-    for (int d = 0; d < axis; ++d)
-      rows *= shape[d];
-    const std::int64_t columns = rows == 0 ? 0 : shape.element_count() / rows;
-    const Value y = node.emit("softmax", {node.reshape(x, Shape({rows, columns}))},
-                              {{"axis", std::int64_t{1}}});
-    return node.reshape(y, shape);
-  });
+  const Shape shape = node.shape(x);
+  const std::int64_t axis = node.axis(flat ? 1 : -1, shape.rank());
+  if (!flat) return node.emit("softmax", {x}, {{"axis", axis}});
+  std::int64_t rows = 1;
+  for (int d = 0; d < axis; ++d)
+    rows *= shape[d];
+  const std::int64_t columns = rows == 0 ? 0 : shape.element_count() / rows;
+  const Value y =
+      node.emit("softmax", {node.reshape(x, Shape({rows, columns}))}, {{"axis", std::int64_t{1}}});
+  return node.reshape(y, shape);
+}
+
+// onnxruntime counts in whole numbers of steps to 1: with a scale of 0.3 there are 3.
+void softmax(Node& node) {
+  const Quantized x = quantized_input(node, 0);
+  const Target y = target_of(node, 3, node.dtype(x.values));
+  const Value one = node.scalar(DType::f32, 1);
+  const Value steps = node.emit("floor", {binary(node, "div", one, real(node, y.scale))});
+  const Value counted = binary(node, "mul", shares(node, dequantized(node, x)), steps);
+  node.set(0, quantized(node, counted, one, y.zero_point, y.dtype));
 }
 
 void average_pool(Node& node) {
