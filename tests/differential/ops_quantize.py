@@ -3,7 +3,7 @@
 from model import Builder
 from ops_linear import window
 from table import row
-from values import F16, F32, FLOATS, I8, I16, I32, U8, U16
+from values import BOOL, F16, F32, FLOATS, I8, I16, I32, U8, U16
 
 EIGHT = (U8, I8)
 
@@ -173,6 +173,35 @@ def _matmul_integer_to_float(b: Builder):
     bias = b.new((n,), F32, "plain", 1) if b.chance(0.5) else None
     return b.node("MatMulIntegerToFloat", [x, w, sx, sw, zx, zw, bias], domain="com.microsoft",
                   made=[(F32, (m, n))])
+
+
+@_microsoft("QGemm")
+def _qgemm(b: Builder):
+    m, k, n = b.between(1, 8), b.between(1, 33), b.between(1, 17)
+    t = b.one(EIGHT)
+    u = I8 if t == I8 else b.one(EIGHT)
+    turned = [b.below(2), b.below(2)]
+    x = b.new((k, m) if turned[0] else (m, k), t, "wide", 0)
+    w = b.new((n, k) if turned[1] else (k, n), u, "wide", 0.8)
+    columns = b.chance(0.4)
+    w_scale = b.new((n,), F32, "positive", 0.9) if columns else b.const(0.05, F32)
+    w_zero = b.new((n,), u, "small", 0.9) if columns else b.const(3, u)
+    bias = b.new(b.one([(n,), (m, n), (1, n)]), I32, "small", 0.8) if b.chance(0.6) else None
+    last = [b.const(b.one([0.5, 1.0, 7.0]), F32), b.const(5, t)] if b.chance(0.7) else []
+    return b.node("QGemm", [x, *_parameters(b, t), w, w_scale, w_zero, bias, *last],
+                  domain="com.microsoft", made=[(t if last else F32, (m, n))],
+                  transA=turned[0], transB=turned[1], alpha=b.one([1.0, 1.0, 0.5]))
+
+
+@_microsoft("QLinearWhere")
+def _qlinear_where(b: Builder):
+    t = b.one(EIGHT)
+    shape = b.shape(1, 3)
+    x = b.new(shape, t, "wide", 0.05)
+    other = b.new(b.one([shape, shape[-1:]]), t, "wide", 0.3)
+    chosen = b.new(b.one([shape, shape[-1:]]), BOOL)
+    return b.node("QLinearWhere", [chosen, x, *_parameters(b, t), other, *_parameters(b, t),
+                                   *_parameters(b, t)], domain="com.microsoft", made=[(t, shape)])
 
 
 def pair(b: Builder, x):
