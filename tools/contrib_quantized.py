@@ -225,6 +225,39 @@ def attentions(make):
         case("_past", *one, past=make.floats(2, 2, 2, 5, 4), outputs=2, unidirectional=1)
 
 
+def embeddings(make):
+    words = make.random.integers(0, 10, (2, 3)).astype(np.int32)
+    segments = make.random.integers(0, 2, (2, 3)).astype(np.int32)
+    mask = np.array([[1, 1, 0], [1, 1, 1]], np.int32)
+    for dtype in BOTH:
+        tables = [integers(make, dtype, *shape) for shape in ((10, 8), (5, 8), (2, 8), (8,), (8,))]
+        scales = [scale(by) for by in (0.02, 0.013, 0.05, 0.1, 0.07)]
+        points = [point(dtype, zero) for zero in (128, 100, 131, 5, 128)]
+        name = np.dtype(dtype).name
+        make.add(f"qembed_{name}", "QEmbedLayerNormalization",
+                 [words, segments, *tables, mask, *scales, *points], outputs=2)
+        none = [None]
+        make.add(f"qembed_{name}_plain", "QEmbedLayerNormalization",
+                 [words, None, *tables[:2], None, *tables[3:], None, *scales[:2], None, *scales[3:],
+                  *points[:2], *none, *points[3:]], outputs=2, epsilon=1e-5)
+
+
+def convolutions(make):
+    for dtype, weights in ((np.uint8, np.uint8), (np.uint8, np.int8), (np.int8, np.int8)):
+        name = f"{np.dtype(dtype).name}_{np.dtype(weights).name}"
+        x = [integers(make, dtype, 1, 9, 7, 4), scale(0.04), point(dtype, 120)]
+        w = [integers(make, weights, 6, 4, 3, 3), np.abs(make.floats(6)) / 30,
+             np.full(6, point(weights, 128))]
+        y = [scale(0.3), point(dtype, 111)]
+        bias = make.random.integers(-3000, 3000, (6,)).astype(np.int32)
+        more = {"pads": [1, 1, 1, 1], "strides": [2, 1]}
+        fixed = ("x3", "x4", "x5")
+        make.add(f"ms_qlinear_conv_{name}", "QLinearConv",
+                 [x[0].transpose(0, 3, 1, 2).copy(), *x[1:], *w, *y, bias], fixed=fixed, **more)
+        make.add(f"ms_qlinear_conv_{name}_last", "QLinearConv", [*x, *w, *y, bias], fixed=fixed,
+                 channels_last=1, **more)
+
+
 def recurrent(make):
     steps, batch, size, hidden = 5, 2, 6, 8
     for dtype in BOTH:
@@ -280,4 +313,5 @@ def linear(make):
              [make.random.integers(-9999, 9999, (3, 4)).astype(np.int32), scale(0.013)])
 
 
-GROUPS = (elementwise, pools, products, gemms, n_bits, gathers, attentions, recurrent, linear)
+GROUPS = (elementwise, pools, products, gemms, n_bits, gathers, attentions, embeddings,
+          convolutions, recurrent, linear)

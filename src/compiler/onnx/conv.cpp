@@ -357,6 +357,20 @@ Attributes pool_attributes(const Node& node, Value x) {
           {"ceil_mode", node.integer("ceil_mode", 0)}};
 }
 
+Value to_channels_first(Node& node, Value x) {
+  Integers order(spatial_rank(node, x) + 2);
+  std::iota(order.begin() + 2, order.end(), 1);
+  order[1] = node.rank(x) - 1;
+  return node.transpose(x, order);
+}
+
+Value to_channels_last(Node& node, Value x) {
+  Integers order(spatial_rank(node, x) + 2);
+  std::iota(order.begin() + 1, order.end(), 2);
+  order.back() = 1;
+  return node.transpose(x, order);
+}
+
 std::span<const OnnxOp> conv_rows() {
   return kRows;
 }

@@ -51,18 +51,28 @@ void import_conv_integer(Node& node) {
                            {node.in(1), kNoValue, node.in_or_none(3)}));
 }
 
-// (x, scale, zero point, w, scale, zero point, y's scale, y's zero point, bias)
-void qlinear_conv(Node& node) {
-  const Quantized x{node.in(0), one_element(node, 1, "x_scale"),
+// (x, scale, zero point, w, scale, zero point, y's scale, y's zero point, bias), with the channels
+// of `x` as dim 1.
+Value convolved(Node& node, Value x_values) {
+  const Quantized x{x_values, one_element(node, 1, "x_scale"),
                     one_element(node, 2, "x_zero_point")};
   const Quantized w = quantized_input(node, 3);
   const int channel_dims = node.rank(x.values) - 1;  // of a list of one for each output channel
   const Value sums = conv_integer(node, x, w);
   const Value scale = along(node, w.scale, 0, channel_dims);
   const Value bias = node.has(8) ? along(node, node.in(8), 0, channel_dims) : kNoValue;
-  node.set(
-      0, requantized(node, sums, multiplier(node, x.scale, scale, one_element(node, 6, "y_scale")),
-                     one_element(node, 7, "y_zero_point"), bias));
+  return requantized(node, sums, multiplier(node, x.scale, scale, one_element(node, 6, "y_scale")),
+                     one_element(node, 7, "y_zero_point"), bias);
+}
+
+void qlinear_conv(Node& node) {
+  node.set(0, convolved(node, node.in(0)));
+}
+
+// That of com.microsoft, whose images may have their channels last.
+void qlinear_conv_of_any_layout(Node& node) {
+  if (node.integer("channels_last", 0) == 0) return qlinear_conv(node);
+  node.set(0, to_channels_last(node, convolved(node, to_channels_first(node, node.in(0)))));
 }
 
 // (a, scale, zero point, b, scale, zero point, y's scale, y's zero point)
@@ -87,6 +97,7 @@ constexpr OnnxOp kRows[] = {
     {.name = "MatMulInteger", .since = 10, .handler = import_matmul_integer},
     {.name = "QLinearConv", .since = 10, .handler = qlinear_conv},
     {.name = "QLinearMatMul", .since = 10, .handler = qlinear_matmul},
+    microsoft("QLinearConv", qlinear_conv_of_any_layout),
 };
 
 }  // namespace

@@ -1,6 +1,9 @@
+#include <functional>
+
 #include <fmt/format.h>
 
 #include "compiler/onnx/norm.hpp"
+#include "compiler/onnx/quantization.hpp"
 
 /// onnxruntime's normalisations of sums, as its optimizer and its exporters write them.
 namespace tilemesh::onnx_importer {
@@ -39,8 +42,8 @@ void skip_simplified_layer_normalization(Node& node) {
 }
 
 // [S] as 0, 1, ... where the positions aren't given.
-Value positions(Node& node, std::int64_t length) {
-  if (node.has(8)) return node.in(8);
+Value positions(Node& node, int input, std::int64_t length) {
+  if (node.has(input)) return node.in(input);
   std::vector<std::int64_t> places(static_cast<std::size_t>(length));
   for (std::size_t i = 0; i < places.size(); ++i)
     places[i] = static_cast<std::int64_t>(i);
@@ -55,27 +58,46 @@ Value mask_index(Node& node, std::int64_t batch) {
                    {{"axes", std::vector<std::int64_t>{1}}, {"keepdims", std::int64_t{0}}});
 }
 
-void embed_layer_normalization(Node& node) {
+/// How a node gives its tables (inputs 2 to 4) and factors (5 and 6): what is read of one, or all
+/// of it without indices.
+using Reader = std::function<Value(int input, Value indices)>;
+
+void embed(Node& node, int places_input, const Reader& read) {
   const Value words = node.in(0);
   const Shape shape = node.shape(words);
   if (shape.rank() != 2) {
     node.invalid(fmt::format("its input_ids are {}: [B,S] is wanted", shape.to_string()));
   }
-  const auto picked = [&](Value table, Value indices) {
-    return node.emit("gather", {table, indices}, {{"axis", std::int64_t{0}}});
-  };
-  const Value places = positions(node, shape[1]);
-  Value sum = node.emit("add", {picked(node.in(2), words), picked(node.in(3), places)});
-  if (node.has(1) && node.has(4)) {
-    sum = node.emit("add", {sum, picked(node.in(4), node.in(1))});
-  }
-  node.set(0, layer_normal(node, sum, node.in(5), node.in(6), 2, node.number("epsilon", 1e-12))[0]);
+  const Value places = positions(node, places_input, shape[1]);
+  Value sum = node.emit("add", {read(2, words), read(3, places)});
+  if (node.has(1) && node.has(4)) sum = node.emit("add", {sum, read(4, node.in(1))});
+  node.set(0, layer_normal(node, sum, read(5, kNoValue), read(6, kNoValue), 2,
+                           node.number("epsilon", 1e-12))[0]);
   if (node.wants(1)) node.set(1, mask_index(node, shape[0]));
   node.set(2, sum);
 }
 
+Value picked(Node& node, Value table, Value indices) {
+  if (indices == kNoValue) return table;
+  return node.emit("gather", {table, indices}, {{"axis", std::int64_t{0}}});
+}
+
+void embed_layer_normalization(Node& node) {
+  embed(node, 8, [&](int input, Value indices) { return picked(node, node.in(input), indices); });
+}
+
+// Scales are inputs 8 to 12, zero points 13 to 17; only what is picked is made real.
+void quantized_embed_layer_normalization(Node& node) {
+  constexpr int kNoInput = -1;
+  embed(node, kNoInput, [&](int input, Value indices) {
+    return dequantized(node, {picked(node, node.in(input), indices), node.in(input + 6),
+                              node.in_or_none(input + 11)});
+  });
+}
+
 constexpr OnnxOp kRows[] = {
     microsoft("EmbedLayerNormalization", embed_layer_normalization),
+    microsoft("QEmbedLayerNormalization", quantized_embed_layer_normalization),
     microsoft("SkipLayerNormalization", skip_layer_normalization),
     microsoft("SkipSimplifiedLayerNormalization", skip_simplified_layer_normalization),
 };

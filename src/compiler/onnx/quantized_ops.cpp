@@ -149,20 +149,12 @@ void softmax(Node& node) {
 
 void average_pool(Node& node) {
   const bool channels_last = has_channels_last(node, node.in(0));
-  const std::int64_t rank = node.rank(node.in(0));
-  Integers in = {0, rank - 1};
-  Integers out = {0};
-  for (std::int64_t d = 1; d < rank - 1; ++d) {
-    in.push_back(d);
-    out.push_back(d + 1);
-  }
-  out.push_back(1);
   on_one(node, [&](Value x) {
-    if (channels_last) x = node.transpose(x, in);
+    if (channels_last) x = to_channels_first(node, x);
     Attributes attributes = pool_attributes(node, x);
     attributes.set("count_include_pad", node.integer("count_include_pad", 0));
     const Value y = node.emit("average_pool", {x}, std::move(attributes));
-    return channels_last ? node.transpose(y, out) : y;
+    return channels_last ? to_channels_last(node, y) : y;
   });
 }
 
