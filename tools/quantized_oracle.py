@@ -45,6 +45,7 @@ SEQUENCE = models.Case("silero_vad_16k_sequence.onnx",
 CASES = (SEQUENCE, models.Case(models.CLS.file, {"x": (2, 3, 48, 192)}), models.REC, models.DET, models.ENCODER)
 
 PLAIN = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+EXTENDED = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 FULL = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
 
 # Operators whose integers follow from a function that every library computes in its own way.
@@ -68,6 +69,18 @@ def dynamic(source, target, case, **options):
 
 def static(source, target, case, **options):
     quantization.quantize_static(source, target, Calibration(case), **options)
+
+
+def rewritten(make: typing.Callable, *of, **options):
+    """What `make` makes, as onnxruntime's optimizer saves it, with operators of its own."""
+    source, target, case = of
+    plain = target.with_suffix(".plain.onnx")
+    make(source, plain, case, **options)
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 4  # it warns that such files are for this machine
+    settings.graph_optimization_level = EXTENDED
+    settings.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(plain, settings, providers=["CPUExecutionProvider"])
 
 
 def four_bits(source, target, case):
@@ -111,6 +124,11 @@ FORMS: dict[str, typing.Callable] = {
     "QDQ, i8 by channel": lambda *of: static(
         *of, quant_format=QuantFormat.QDQ, per_channel=True,
         activation_type=QuantType.QInt8, weight_type=QuantType.QInt8),
+    "QDQ, i16 and i4": lambda *of: static(
+        *of, quant_format=QuantFormat.QDQ, activation_type=QuantType.QInt16,
+        weight_type=QuantType.QInt4),
+    "dynamic, rewritten": lambda *of: rewritten(dynamic, *of),
+    "QDQ, rewritten": lambda *of: rewritten(static, *of, quant_format=QuantFormat.QDQ),
     "four bits": four_bits,
 }
 
@@ -170,6 +188,8 @@ def distance(got: Values, want: Values) -> float:
         if got[name].shape != value.shape or got[name].dtype != value.dtype:
             return float("inf")
         apart = size(got[name].astype(np.float64) - value.astype(np.float64))
+        if not np.isfinite(apart):
+            return float("inf")
         worst = max(worst, max(apart - OF_A_SIGMOID, 0) / max(size(value), 1e-30))
     return worst
 
@@ -217,7 +237,6 @@ def cut_apart(model: onnx.ModelProto, values: Values):
     the name in `values` of each output."""
     names = {name: f"v{i}" for i, name in enumerate(values)}
     nodes, given, made = [], {}, {}
-    constants = []
     for number, node in enumerate(model.graph.node):
         own = onnx.NodeProto()
         own.CopyFrom(node)

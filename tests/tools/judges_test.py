@@ -6,12 +6,14 @@ import tempfile
 import unittest
 
 import numpy as np
+import onnx
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import bench  # noqa: E402
 import check_node_tests  # noqa: E402
 import models  # noqa: E402
 import oracle  # noqa: E402
+import quantized_oracle  # noqa: E402
 import test_results  # noqa: E402
 
 
@@ -81,6 +83,49 @@ class NodeTests(unittest.TestCase):
             self.assertEqual(len(check_node_tests.complaints([*good, bad], 1, [])), 1, bad)
         wrong = {"name": "c", "status": "differed", "max_error": 1.0}
         self.assertEqual(check_node_tests.complaints([*good, wrong], 1, ["c"]), [])
+
+
+class Quantised(unittest.TestCase):
+    def test_integers_are_the_same(self) -> None:
+        want = np.arange(200, dtype=np.uint8)
+        moved = want.copy()
+        moved[7] += 1
+        self.assertEqual(quantized_oracle.fault("QLinearAdd", want.copy(), want), "")
+        self.assertEqual(quantized_oracle.fault("QLinearAdd", moved, want),
+                         "1 of 200 differ, by up to 1")
+        self.assertEqual(quantized_oracle.fault("QLinearSigmoid", moved, want), "")
+        moved[8] += 2
+        self.assertTrue(quantized_oracle.fault("QLinearSigmoid", moved, want))
+        self.assertTrue(quantized_oracle.fault("QLinearAdd", want.astype(np.int8), want))
+
+    def test_floats_are_near(self) -> None:
+        want = np.array([1.0, 1e-6], np.float32)
+        self.assertEqual(quantized_oracle.fault("Mul", want * np.float32(1 + 5e-6), want), "")
+        self.assertTrue(quantized_oracle.fault("Mul", want * np.float32(1 + 5e-5), want))
+        self.assertTrue(quantized_oracle.fault("Mul", want * np.float32(np.nan), want))
+
+    def test_distance(self) -> None:
+        want = {"y": np.array([3.0, 4.0], np.float32)}
+        self.assertEqual(quantized_oracle.distance(want, want), 0)
+        self.assertAlmostEqual(quantized_oracle.distance({"y": want["y"] * 1.1}, want), 0.1, 6)
+        for bad in (want["y"] * np.float32(np.nan), want["y"][:1], want["y"].astype(np.float64)):
+            self.assertEqual(quantized_oracle.distance({"y": bad}, want), float("inf"))
+
+    def test_nodes_read_what_they_are_given(self) -> None:
+        node = onnx.helper.make_node
+        graph = onnx.helper.make_graph(
+            [node("Neg", ["x"], ["a"]), node("Abs", ["a"], ["y"])], "g",
+            [onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [2])],
+            [onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [2])])
+        model = onnx.helper.make_model(graph, ir_version=9,
+                                       opset_imports=[onnx.helper.make_opsetid("", 17)])
+        x = np.array([1.0, -2.0], np.float32)
+        values = quantized_oracle.all_values(model, {"x": x})
+        values["a"] = np.array([5.0, -6.0], np.float32)  # not what Neg gives
+        cut, given, made = quantized_oracle.cut_apart(model, values)
+        got = quantized_oracle.outputs(cut, given)
+        results = {name: got[output].tolist() for output, (_, name) in made.items()}
+        self.assertEqual(results, {"a": [-1.0, 2.0], "y": [5.0, 6.0]})
 
 
 class Inputs(unittest.TestCase):

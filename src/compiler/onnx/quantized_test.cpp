@@ -125,6 +125,12 @@ TEST(QuantizedOps, RefusalsNameTheAttribute) {
               HasSubstr("its a_scale has the shape [2]: one element is supported"));
 }
 
+TEST(QuantizedOps, LayoutsOfOneMachineAreRefusedWithARemedy) {
+  Model model = one_node(17, "ReorderInput", {{1, 16, 2, 2}}, {});
+  model.graph().mutable_node(0)->set_domain("com.microsoft.nchwc");
+  EXPECT_THAT(error_of([&] { model.import(); }), HasSubstr("ORT_ENABLE_EXTENDED at most"));
+}
+
 TEST(QuantizedOps, LstmsRefuseWhatTheyDontKnow) {
   const auto w = bytes({1, 1, 4}, {1, 2, 3, 4});
   const std::vector<ConstantData> operands = {floats({1, 1, 1}, {1}),

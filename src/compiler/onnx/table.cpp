@@ -78,6 +78,9 @@ constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
 
 // Domains of which nothing is there.
 constexpr std::pair<std::string_view, std::string_view> kDomainReasons[] = {
+    {"com.microsoft.nchwc",
+     "a layout that onnxruntime chose for one machine: have it save the model with "
+     "ORT_ENABLE_EXTENDED at most"},
     {"ai.onnx.ml", "trees and other classical models aren't tensor programs"},
     {"ai.onnx.training", "programs don't train"},
     {"ai.onnx.preview.training",
