@@ -328,8 +328,15 @@ HWY_INLINE float mean_of(const float* x, std::int64_t count) {
   return along_runs<Sum>(x, 1, 0, count) / static_cast<float>(count);
 }
 
-/// 1 / sqrt(variance + epsilon)
-HWY_INLINE float inverse_deviation(const float* x, std::int64_t count, float mean, float epsilon) {
+/// What normalises a row: (x - mean) * inverse - shift.
+struct Moments {
+  float mean = 0;
+  float rest = 0;     ///< of the mean, beyond its rounding: much, beside the deviation, far from 0
+  float inverse = 1;  ///< 1 / sqrt(variance + epsilon)
+  float shift() const { return rest * inverse; }
+};
+
+HWY_INLINE Moments moments_of(const float* x, std::int64_t count, float mean, float epsilon) {
   const D d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const V vmean = hn::Set(d, mean);
@@ -337,6 +344,8 @@ HWY_INLINE float inverse_deviation(const float* x, std::int64_t count, float mea
   V sum1 = hn::Zero(d);
   V sum2 = hn::Zero(d);
   V sum3 = hn::Zero(d);
+  V rest0 = hn::Zero(d);
+  V rest1 = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const V x0 = hn::Sub(hn::LoadU(d, x + i), vmean);
@@ -347,21 +356,28 @@ HWY_INLINE float inverse_deviation(const float* x, std::int64_t count, float mea
     sum1 = hn::MulAdd(x1, x1, sum1);
     sum2 = hn::MulAdd(x2, x2, sum2);
     sum3 = hn::MulAdd(x3, x3, sum3);
+    rest0 = hn::Add(rest0, hn::Add(x0, x1));
+    rest1 = hn::Add(rest1, hn::Add(x2, x3));
   }
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
     const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
     const V x0 = hn::IfThenElseZero(rest, hn::Sub(load_part(d, x + i, left), vmean));
     sum0 = hn::MulAdd(x0, x0, sum0);
+    rest0 = hn::Add(rest0, x0);
   }
-  const V sum = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
-  return 1.0f / std::sqrt(all_lanes<Sum>(d, sum) / static_cast<float>(count) + epsilon);
+  const V squares = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
+  const auto size = static_cast<float>(count);
+  const float found = all_lanes<Sum>(d, hn::Add(rest0, rest1)) / size;
+  const float rest = std::isfinite(found) ? found : 0;  // an infinite mean has none
+  const float variance = all_lanes<Sum>(d, squares) / size - rest * rest;
+  return {mean, rest, 1.0f / std::sqrt((variance < 0 ? 0 : variance) + epsilon)};
 }
 
-/// One vector's width of so many rows, from their means and inverse deviations on.
+/// One vector's width of so many rows, from their moments on.
 template <bool kWhole>
 HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::int64_t left,
-                              const float* means, const float* inverses) {
+                              const Moments* moments) {
   const D d;
   const auto load = [&](const float* from) HWY_ATTR {
     return kWhole ? hn::LoadU(d, from) : load_part(d, from, left);
@@ -369,8 +385,10 @@ HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::in
   const V scale = load(rows.scale + i);
   const V bias = rows.bias == nullptr ? hn::Zero(d) : load(rows.bias + i);
   for (std::int64_t r = 0; r < rows.count; ++r) {
-    const V x = hn::Sub(load(rows.x + r * rows.size + i), hn::Set(d, means[r]));
-    const V y = hn::MulAdd(hn::Mul(x, hn::Set(d, inverses[r])), scale, bias);
+    const Moments& own = moments[r];
+    const V x = hn::Sub(load(rows.x + r * rows.size + i), hn::Set(d, own.mean));
+    const V unit = hn::MulSub(x, hn::Set(d, own.inverse), hn::Set(d, own.shift()));
+    const V y = hn::MulAdd(unit, scale, bias);
     if constexpr (kWhole) {
       hn::StoreU(y, d, rows.y + r * rows.size + i);
     } else {
@@ -386,25 +404,23 @@ void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* in
     rows.x += first * rows.size;
     rows.y += first * rows.size;
     rows.count = count;
-    float group_means[std::size_t{kGroup}];
-    float group_inverses[std::size_t{kGroup}];
+    Moments group[std::size_t{kGroup}];
     for (std::int64_t r = 0; r < count; ++r) {
-      group_means[r] = mean_of(rows.x + r * rows.size, rows.size);
+      group[r].mean = mean_of(rows.x + r * rows.size, rows.size);
     }
     for (std::int64_t r = 0; r < count; ++r) {
-      group_inverses[r] =
-          inverse_deviation(rows.x + r * rows.size, rows.size, group_means[r], epsilon);
+      group[r] = moments_of(rows.x + r * rows.size, rows.size, group[r].mean, epsilon);
     }
     std::int64_t i = 0;
     for (; i + lanes <= rows.size; i += lanes) {
-      scale_columns<true>(rows, i, lanes, group_means, group_inverses);
+      scale_columns<true>(rows, i, lanes, group);
     }
     if (i < rows.size) {
-      scale_columns<false>(rows, i, rows.size - i, group_means, group_inverses);
+      scale_columns<false>(rows, i, rows.size - i, group);
     }
     for (std::int64_t r = 0; r < count; ++r) {
-      if (means != nullptr) means[first + r] = group_means[r];
-      if (inverses != nullptr) inverses[first + r] = group_inverses[r];
+      if (means != nullptr) means[first + r] = group[r].mean + group[r].rest;
+      if (inverses != nullptr) inverses[first + r] = group[r].inverse;
     }
   });
 }
@@ -412,10 +428,10 @@ void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* in
 void instance_norm(const float* x, float scale, float bias, float* y, std::int64_t count,
                    float epsilon) {
   const D d;
-  const float mean = mean_of(x, count);
-  const float factor = inverse_deviation(x, count, mean, epsilon) * scale;
-  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -mean));
-  affine(y, y, count, hn::Set(d, factor), hn::Set(d, bias));
+  const Moments moments = moments_of(x, count, mean_of(x, count), epsilon);
+  affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -moments.mean));
+  affine(y, y, count, hn::Set(d, moments.inverse * scale),
+         hn::Set(d, bias - moments.shift() * scale));
 }
 
 }  // namespace

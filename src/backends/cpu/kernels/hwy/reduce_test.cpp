@@ -1,5 +1,10 @@
+#include <cmath>
+#include <limits>
+#include <vector>
+
 #include <gtest/gtest.h>
 
+#include "reduce_math.hpp"
 #include "testing.hpp"
 
 namespace tilemesh::cpu::highway {
@@ -201,6 +206,33 @@ TEST(Normalize, LayersWithAndWithoutBias) {
       {Range{}}, tolerance);
   expect_like_reference(call_of("layer_normalization", {rows({400, 300}), rows({300})}, {}),
                         {Range{}}, tolerance);
+}
+
+TEST(Normalize, AnInfiniteMeanIsInfinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> x{1, kInfinity, 2, 4, 5, 6};
+  const std::vector<float> scale{1, 1, 1};
+  std::vector<float> y(6), means(2), inverses(2);
+  const LayerNormRows all{
+      .x = x.data(), .scale = scale.data(), .bias = nullptr, .y = y.data(), .count = 2, .size = 3};
+  row_fns().layer_norm(all, 1e-5F, means.data(), inverses.data());
+  EXPECT_EQ(means, (std::vector<float>{kInfinity, 5}));
+  EXPECT_TRUE(std::isnan(y[0]) && std::isnan(inverses[0]));
+  EXPECT_EQ(y[4], 0);
+}
+
+// The mean of these has no bits for what they differ in.
+TEST(Normalize, FarFromZero) {
+  const Range far{.low = 1e6, .high = 1e6 + 2};
+  const Range near{.low = -1, .high = 1};
+  for (const std::int64_t size : {2, 5, 33, 100}) {
+    const Tolerance tolerance{.relative = 1e-5, .absolute = 1e-5};
+    expect_like_reference(call_of("layer_normalization", {rows({20, size}), rows({size})}, {}),
+                          {far, near}, tolerance);
+    expect_like_reference(
+        call_of("instance_normalization", {rows({2, 9, size}), rows({9}), rows({9})}),
+        {far, near, near}, tolerance);
+  }
 }
 
 TEST(Normalize, Instances) {
