@@ -39,8 +39,9 @@ def not_as_reference(node: onnx.NodeProto, read: list[np.ndarray | None], opset:
         return "bounds that aren't given hold infinities"
     if name == "ReduceMean" and x.dtype not in FLOATS and x.size == 0:
         return "a mean of no integers is 0"
-    if name == "Resize" and x.dtype not in FLOATS:
-        return "integers are interpolated in f32 and cut off"
+    if name == "GridSample" and attribute(node, "mode") in (b"cubic", b"bicubic") and (
+            attribute(node, "padding_mode") == b"border"):
+        return "each neighbour is held at the border, not the position"
     return ""
 
 
@@ -50,9 +51,11 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
     if name in ("Resize", "Upsample") and x.dtype in FLOATS and not np.isfinite(x.astype(np.float64)).all() and (
             attribute(node, "mode", b"nearest") != b"nearest"):
         return "an infinity or NaN beside a weight of 0"
-    if name == "ReduceL2" and x.dtype not in FLOATS and float(np.linalg.norm(x.astype(np.float64))) >= (
-            np.iinfo(x.dtype).max):
-        return "a norm that the integer can't hold"
+    if name in ("ReduceL2", "ReduceLogSumExp") and x.dtype not in FLOATS and x.size:
+        wide = x.astype(np.float64)
+        most = np.linalg.norm(wide) if name == "ReduceL2" else np.max(wide) + math.log(x.size)
+        if most >= np.iinfo(x.dtype).max:
+            return "a result that the integer can't hold"
     if name in ("Cast", "CastLike") and x.dtype in FLOATS and np.issubdtype(made, np.integer):
         if _out_of_range(x, made):
             return "a cast of what the integer can't hold"
@@ -62,17 +65,25 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
         return "where the one element of a dim lies between corners"  # docs/onnx.md
     if name == "DynamicQuantizeLinear" and not np.isfinite(x).all():
         return "the zero point is a cast of NaN"
+    if name == "DynamicQuantizeLinear" and 0 < np.ptp([0.0, *x.reshape(-1)]) / 255 < 2.0**-126:
+        return "a scale that is subnormal or 0"
     if name == "MaxPool" and len(node.output) > 1 and _has_window_of_padding(node, x.shape[2:]):
         return "the index of a window of padding alone"
     if name == "QuantizeLinear" and np.isnan(x.astype(np.float64)).any():
         return "NaN quantised"
     if name in ("Div", "Mod") and read[1].dtype not in FLOATS and (read[1] == 0).any():
         return "an integer divided by zero"
+    if name == "Pow" and x.dtype not in FLOATS and read[1].dtype in FLOATS and _out_of_range(
+            np.power(x.astype(np.float64), read[1].astype(np.float64)), x.dtype):
+        return "a power that the integer can't hold"
     if name == "Pow" and x.dtype not in FLOATS and np.any(np.asarray(read[1]) < 0):
         return "an integer to a negative power"
     if name == "MaxPool" and np.isnan(x.astype(np.float64)).any():
         return "NaN in a window"  # docs/limitations.md
     if name in ORDERED and x.dtype in FLOATS and np.isnan(x.astype(np.float64)).any():
+        return "the order of NaN"
+    if name.startswith("Scatter") and attribute(node, "reduction") in (b"min", b"max") and any(
+            np.isnan(a.astype(np.float64)).any() for a in (x, read[2])):
         return "the order of NaN"
     if name == "Range" and len(read) == 3 and read[2] == 0:
         return "a range without a step"
@@ -105,13 +116,16 @@ PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "ReduceSum", "R
 
 def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: float) -> str:
     """Where the order of sums decides whether a partial one is infinite."""
-    floats = [np.abs(x.astype(np.float64)) for x in read if x is not None and x.dtype in FLOATS]
+    floats = [np.abs(x.astype(np.float64))
+              for x in read if isinstance(x, np.ndarray) and x.dtype in FLOATS]
     with np.errstate(all="ignore"):
         peaks = [float(np.max(np.where(np.isfinite(x), x, 0), initial=0)) for x in floats]
         count = max((x.size for x in floats), default=1)
         peak = sum(peaks[:2] if node.op_type.startswith("Skip") else peaks[:1])
         if node.op_type in SQUARED and peak ** attribute(node, "p", 2) * count > largest:
             return "a square that overflows"
+        if node.op_type in SQUARED and math.prod(max(p, 1) for p in peaks[:3]) * count > largest:
+            return "a scaled value that overflows"
         if node.op_type in PRODUCTS and math.prod(max(p, 1) for p in peaks[:3]) * count > largest:
             return "a partial sum that may overflow"
         if node.op_type == "ReduceProd" and floats and floats[0].size:
@@ -136,6 +150,12 @@ def not_asked(node: onnx.NodeProto, case: Case) -> str:
     return ""
 
 
+def aligned_unevenly(node: onnx.NodeProto, read: list[np.ndarray | None]) -> bool:
+    if attribute(node, "coordinate_transformation_mode") != b"align_corners" or len(read) < 3 or read[2] is None:
+        return False
+    return any(float(n * s) != int(n * s) for n, s in zip(read[0].shape, read[2]))
+
+
 @dataclasses.dataclass(frozen=True)
 class Disagreement:
     operator: str
@@ -144,6 +164,8 @@ class Disagreement:
 
 
 DISAGREEMENTS: list[Disagreement] = [
+    Disagreement("Resize", "onnxruntime aligns corners of the whole length, and ONNX's node tests those of "
+                 "size * scale", lambda node, read: aligned_unevenly(node, read)),
     Disagreement("MeanVarianceNormalization", "onnxruntime leaves the epsilon of ONNX's definition out"),
     Disagreement("QLinearSoftmax", "onnxruntime's integers overflow in lanes of one or two elements",
                  lambda node, read: read[0].shape[-1] <= 2),

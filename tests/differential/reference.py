@@ -14,6 +14,7 @@ import onnx
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+import known
 import truth_contrib
 import truth_layers
 import truth_ops
@@ -46,9 +47,12 @@ SINGLE = {"Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "Selu", "Shrin
 OF_TENSOR = {"LSTM", "GRU", "RNN", "BlackmanWindow", "HannWindow", "HammingWindow",
              "Resize", "Upsample", "If", "Loop", "Scan",
              "DFT", "STFT", "GridSample"}
-ABSOLUTE = {"BlackmanWindow": 1.5e-8, "LogSoftmax": 6e-8, "SoftmaxCrossEntropyLoss": 6e-8}
+ABSOLUTE = {"BlackmanWindow": 1.5e-8, "HannWindow": 1.5e-8, "LogSoftmax": 6e-8, "SoftmaxCrossEntropyLoss": 6e-8}
 # 1 + erf(x) or a sigmoid in float32, times x: an error relative to the operand.
 OF_OPERAND = {"Gelu"} | {f"com.microsoft.{name}" for name in ("Gelu", "BiasGelu", "FastGelu", "QuickGelu")}
+
+# Whether a 0 has a sign hangs on the order of the sum, or on which of two equal ones is taken.
+OPEN_ZEROS = {*known.PRODUCTS, "Max", "Min", "ReduceMax", "ReduceMin", "MaxPool", "GlobalMaxPool", "Clip"}
 
 TRUTH = truth_ops.OPERATORS | truth_layers.OPERATORS | truth_contrib.OPERATORS
 
@@ -137,6 +141,22 @@ def _nearest(session: ReferenceEvaluator, node: onnx.NodeProto, feeds: dict) -> 
     return x.reshape(-1)[np.rint(places).astype(np.int64)]
 
 
+def _kept(node: onnx.NodeProto, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """In float64, or the integers of the model; those that are interpolated are made integers later."""
+    if dtype in FLOATS or node.op_type in ("Resize", "Upsample"):
+        return array.astype(F64)
+    return array.astype(dtype)
+
+
+def as_integers(node: onnx.NodeProto, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Interpolated integers: cut off where they are linear, else rounded (docs/onnx.md)."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    rounds = given.get("mode") == b"cubic" or given.get("antialias", 0)
+    info = np.iinfo(dtype)
+    whole = np.rint(array) if rounds else np.trunc(array)
+    return np.clip(whole, info.min, info.max).astype(dtype)
+
+
 class Double:
     """Evaluates a case in float64."""
 
@@ -167,6 +187,8 @@ class Double:
                  for name, array in (self._case.constants | self._case.inputs).items()}
         for node, session in self._nodes:
             feeds = {name: found[name] for name in sorted(names_read(node)) if name in found}
+            if node.op_type in ("Resize", "Upsample"):  # not cut off before it is disturbed
+                feeds[node.input[0]] = feeds[node.input[0]].astype(F64)
             if node.op_type == "SequenceConstruct":
                 found[node.output[0]] = [found[name] for name in node.input]
                 continue
@@ -175,12 +197,16 @@ class Double:
                 feeds = {name: self._disturb(node, name, array, noise)
                          for name, array in feeds.items()}
             for name, array in zip((n for n in node.output if n), self._results(node, session, feeds)):
-                known = self._case.types[name].dtype
+                dtype = self._case.types[name].dtype
+                if noise is not None and node.op_type in OPEN_ZEROS and array.dtype == F64:
+                    array = np.where(array == 0, np.copysign(array, noise.choice([-1.0, 1.0], array.shape)), array)
                 if noise is not None and inexact:
                     array = self._disturb(node, name, array, noise, result=True)
                     if qualified(node) in OF_OPERAND:
-                        array = array + feeds[node.input[0]] * ROUNDING[known] * noise.choice([-1.0, 1.0])
-                found[name] = rounded(array, known) if store else array
+                        array = array + feeds[node.input[0]] * ROUNDING[dtype] * noise.choice([-1.0, 1.0])
+                if array.dtype == F64 and dtype not in FLOATS:
+                    array = as_integers(node, array, dtype)
+                found[name] = rounded(array, dtype) if store else array
         return found
 
     def _results(self, node: onnx.NodeProto, session, feeds: dict) -> list[np.ndarray]:
@@ -190,8 +216,7 @@ class Double:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 results = self._special(node, feeds) or self._session_run(node, session, feeds)
-                return [np.asarray(array).astype(F64 if dtype in FLOATS else dtype)
-                        for array, dtype in zip(results, wanted)]
+                return [_kept(node, np.asarray(array), dtype) for array, dtype in zip(results, wanted)]
         except Exception as error:  # noqa: BLE001: whatever the evaluator throws
             raise Unknown(f"{node.op_type}: {error}") from error
 
@@ -230,14 +255,21 @@ class Double:
 
     def _disturb(self, node, name: str, array: np.ndarray, noise: np.random.Generator,
                  result: bool = False) -> np.ndarray:
-        known = self._case.types.get(name)
-        unit = known and ROUNDING.get(known.dtype)
+        value = self._case.types.get(name)
+        unit = value and ROUNDING.get(value.dtype)
+        if node.op_type in ("Resize", "Upsample") and array.dtype == F64:
+            unit = unit or 2.0**-24
         if unit is None or array.dtype != F64:
             return array
         if node.op_type in ("Resize", "Upsample") and name in node.input[1:]:
             return array  # scales decide shapes
+        if node.op_type == "Pow" and not result and name == node.input[1] and np.all(array == np.rint(array)):
+            return array  # a power that isn't whole has no odd or even
+        if value.dtype == BF16 and node.op_type in known.PRODUCTS and not result and noise.random() < 0.5:
+            array = np.where(np.abs(array) < 2.0**-126, 0 * array, array)  # docs/limitations.md
         if node.op_type in SINGLE:
             unit = max(unit, 2.0**-24)
+        unit = max(unit, 2.0**-51)  # less would be rounded away here
         signs = noise.choice([-1.0, 1.0, 0.5, -0.5], array.shape)
         with np.errstate(all="ignore"):
             changed = array * (1 + unit * signs)

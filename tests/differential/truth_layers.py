@@ -125,6 +125,20 @@ def softmax_cross_entropy_loss(node, read, made):
     return [*nll_loss(node, [logs, *read[1:]], made), logs][:len(made)]
 
 
+def dynamic_quantize_linear(node, read, made):
+    """In float32, as its formula has it: ties are those of rounded quotients. Of zeros with a scale of
+    1, as onnxruntime has it."""
+    x = read[0].astype(np.float32)
+    low, high = np.minimum(np.float32(0), np.min(x)), np.maximum(np.float32(0), np.max(x))
+    scale = (high - low) / np.float32(255) or np.float32(1)
+    zero = np.clip(np.rint(-low / scale), 0, 255)
+    return [np.clip(np.rint(x / scale) + zero, 0, 255), np.array(scale), np.array(zero)]
+
+
+def leaky_relu(node, read, made):
+    return [np.where(read[0] < 0, read[0] * attribute(node, "alpha", 0.01), read[0])]
+
+
 def prelu(node, read, made):
     """By the text, a zero is itself, also where the slope is infinite."""
     return [np.where(read[0] < 0, read[0] * read[1], read[0])]
@@ -148,6 +162,7 @@ BEFORE_13 = {"Softmax": as_matrix(lambda x: np.exp(_log_softmax(x))), "LogSoftma
 
 OPERATORS = {"Conv": conv, "LpNormalization": lp_normalization, "GroupNormalization": group_normalization,
              "LogSoftmax": log_softmax, "NegativeLogLikelihoodLoss": nll_loss, "PRelu": prelu,
+             "LeakyRelu": leaky_relu, "DynamicQuantizeLinear": dynamic_quantize_linear,
              "SoftmaxCrossEntropyLoss": softmax_cross_entropy_loss, "SequenceAt": sequence_at,
              "ConcatFromSequence": concat_from_sequence, "SequenceLength": sequence_length,
              "GatherElements": gather_elements, "Slice": slice_, "Gelu": gelu, "Mean": mean}
