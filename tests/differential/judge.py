@@ -17,7 +17,7 @@ import onnxruntime
 
 import known
 from model import Case
-from reference import ROUNDING, Double, Unknown, perturbed, rounded
+from reference import ROUNDING, SINGLE, Double, Unknown, perturbed, rounded
 from server import Answer, Server
 from values import BF16, F64, FLOATS
 from workers import Lost, apart
@@ -148,6 +148,8 @@ def explained(case: Case, source: str) -> str:
         made = case.types[node.output[0]].dtype
         limits = [float(ml_dtypes.finfo(a.dtype).max) for n in node.output if n
                   for a in [np.empty(0, case.types[n].dtype)] if a.dtype in FLOATS]
+        if node.op_type in SINGLE:
+            limits.append(float(np.finfo(np.float32).max))
         reason = known.open_result(node, read, made) or known.disagreement(node, read) or (
             source == "reference" and known.not_as_reference(node, read, case.opset)) or (
             known.overflows(node, read, min(limits)) if limits else "")

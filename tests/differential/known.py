@@ -39,6 +39,10 @@ def not_as_reference(node: onnx.NodeProto, read: list[np.ndarray | None], opset:
         return "bounds that aren't given hold infinities"
     if name == "ReduceMean" and x.dtype not in FLOATS and x.size == 0:
         return "a mean of no integers is 0"
+    if name == "Resize" and attribute(node, "coordinate_transformation_mode") == b"pytorch_half_pixel" and (
+            any(int(n * s) == 1 for n, s in zip(x.shape, read[2] if len(read) > 2 and read[2] is not None else []))
+            or len(read) > 3 and read[3] is not None and 1 in read[3]):
+        return "pytorch_half_pixel reads the begin of a dim for one element"
     if name == "GridSample" and attribute(node, "mode") in (b"cubic", b"bicubic") and (
             attribute(node, "padding_mode") == b"border"):
         return "each neighbour is held at the border, not the position"
@@ -61,6 +65,8 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
             return "a cast of what the integer can't hold"
     if name in ("Conv", "ConvTranspose") and not np.isfinite(read[1].astype(np.float64)).all():
         return "an infinite or NaN weight against padding"
+    if name in PRODUCTS and _any(read, np.isinf) and _any(read, lambda a: (a != 0) & (np.abs(a) < 2.0**-126)):
+        return "an infinity times a subnormal weight, which may become 0"  # docs/rewrites.md
     if name == "AffineGrid" and attribute(node, "align_corners", 0) and 1 in read[1][2:]:
         return "where the one element of a dim lies between corners"  # docs/onnx.md
     if name == "DynamicQuantizeLinear" and not np.isfinite(x).all():
@@ -88,6 +94,11 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
     if name == "Range" and len(read) == 3 and read[2] == 0:
         return "a range without a step"
     return ""
+
+
+def _any(read: list, holds: Callable[[np.ndarray], np.ndarray]) -> bool:
+    return any(isinstance(a, np.ndarray) and a.dtype in FLOATS and bool(holds(a.astype(np.float64)).any())
+               for a in read)
 
 
 def _has_window_of_padding(node: onnx.NodeProto, sizes: tuple[int, ...]) -> bool:
@@ -119,9 +130,9 @@ def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: floa
     floats = [np.abs(x.astype(np.float64))
               for x in read if isinstance(x, np.ndarray) and x.dtype in FLOATS]
     with np.errstate(all="ignore"):
-        peaks = [float(np.max(np.where(np.isfinite(x), x, 0), initial=0)) for x in floats]
+        peaks = [np.max(np.where(np.isfinite(x), x, 0), initial=0) for x in floats]
         count = max((x.size for x in floats), default=1)
-        peak = sum(peaks[:2] if node.op_type.startswith("Skip") else peaks[:1])
+        peak = sum(peaks if node.op_type.startswith("Skip") else peaks[:1])
         if node.op_type in SQUARED and peak ** attribute(node, "p", 2) * count > largest:
             return "a square that overflows"
         if node.op_type in SQUARED and math.prod(max(p, 1) for p in peaks[:3]) * count > largest:

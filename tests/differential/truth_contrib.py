@@ -220,6 +220,20 @@ def dynamic_quantize_matmul(node, read, made):
     return [y if bias is None else y + bias]
 
 
+def qgemm(node, read, made):
+    """C is of the products' scale."""
+    a, b = (x.T if attribute(node, flag, 0) else x for x, flag in ((read[0], "transA"), (read[3], "transB")))
+    y = _real(a, *read[1:3]) @ _real(b, *read[4:6])  # the scales of b are those of its columns, turned or not
+    if _given(read, 6) is not None:
+        y = y + read[6] * read[1] * read[4]
+    y = y * attribute(node, "alpha", 1.0)
+    return [y] if _given(read, 7) is None else _integer(y, read[7], _given(read, 8), made)
+
+
+def qlinear_where(node, read, made):
+    return _integer(np.where(read[0], _real(*read[1:4]), _real(*read[4:7])), *read[7:9], made)
+
+
 OPERATORS = {
     "SimplifiedLayerNormalization": simplified_layer_normalization,
     **{f"com.microsoft.{name}": function for name, function in {
@@ -233,5 +247,6 @@ OPERATORS = {
         "QLinearSigmoid": qlinear_unary(lambda node, x: _sigmoid(x)),
         "QLinearLeakyRelu": qlinear_unary(_leaky), "QLinearSoftmax": qlinear_unary(_softmax),
         "QLinearGlobalAveragePool": qlinear_unary(_global_average), "QLinearConcat": qlinear_concat,
+        "QGemm": qgemm, "QLinearWhere": qlinear_where,
         "DynamicQuantizeMatMul": dynamic_quantize_matmul,
         "MatMulIntegerToFloat": matmul_integer_to_float}.items()}}
