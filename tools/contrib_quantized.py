@@ -313,5 +313,59 @@ def linear(make):
              [make.random.integers(-9999, 9999, (3, 4)).astype(np.int32), scale(0.013)])
 
 
+def shapes(make):
+    """Batches, vectors, scalars, and nothing at all."""
+    for dtype in BOTH:
+        name = np.dtype(dtype).name
+        x, y = [scale(0.1), point(dtype, 3)], [scale(0.05), point(dtype, 9)]
+        empty = [integers(make, dtype, 0, 3), *x]
+        b = integers(make, dtype, 2, 19, 13)
+        columns = [np.abs(make.floats(2, 1, 13)) / 30, integers(make, dtype, 2, 1, 13)]
+        a = integers(make, np.uint8, 2, 5, 19)
+        make.add(f"dynamic_matmul_{name}_batch", "DynamicQuantizeMatMul",
+                 [make.floats(2, 5, 19), b, *x])
+        make.add(f"dynamic_matmul_{name}_repeated", "DynamicQuantizeMatMul",
+                 [make.floats(5, 19), b, *x])
+        make.add(f"dynamic_matmul_{name}_empty", "DynamicQuantizeMatMul",
+                 [make.floats(0, 19), b[0], *x])
+        make.add(f"matmul_to_float_{name}_batch", "MatMulIntegerToFloat",
+                 [a, b, scale(0.1), columns[0], point(np.uint8, 9), columns[1]])
+        make.add(f"qgemm_{name}_empty", "QGemm",
+                 [integers(make, dtype, 0, 4), *x, integers(make, dtype, 4, 5), *x, None, *y])
+        make.add(f"qgemm_{name}_bias_column", "QGemm",
+                 [integers(make, dtype, 5, 4), *x, integers(make, dtype, 4, 5), *x,
+                  make.random.integers(-99, 99, (5, 1)).astype(np.int32), *y])
+        make.add(f"qlinear_sigmoid_{name}_empty", "QLinearSigmoid", [*empty, *y])
+        make.add(f"qlinear_mul_{name}_empty", "QLinearMul", [*empty, *empty, *y])
+        make.add(f"qlinear_concat_{name}_empty", "QLinearConcat",
+                 [*y, *empty, integers(make, dtype, 4, 3), *x], axis=0)
+        make.add(f"qlinear_where_{name}_scalars", "QLinearWhere",
+                 [np.array(True), integers(make, dtype), *x, integers(make, dtype, 3), *x, *y])
+        make.add(f"qlinear_global_average_pool_{name}_1d", "QLinearGlobalAveragePool",
+                 [integers(make, dtype, 2, 3, 17), *x, *y])
+        make.add(f"qlinear_global_average_pool_{name}_3d", "QLinearGlobalAveragePool",
+                 [integers(make, dtype, 2, 3, 4, 5, 3), *x, *y])
+    weights = packed(make.random.integers(0, 16, (11, 2, 32)), 4)
+    scales = np.abs(make.floats(22)) / 16
+    sizes = {"K": 64, "N": 11, "bits": 4, "block_size": 32}
+    for name, a in (("empty", make.floats(0, 64)), ("vector", make.floats(64)),
+                    ("f16", make.floats(3, 64).astype(np.float16))):
+        make.add(f"matmul_4_bits_{name}", "MatMulNBits", [a, weights, scales.astype(a.dtype)],
+                 fixed=("x1", "x2"), **sizes)
+    op, more, fixed = "GatherBlockQuantized", {"bits": 4, "block_size": 16}, ("x0", "x2")
+    rows = np.array([1, 3], np.int64)
+    make.add("gather_blocks_scalar", op,
+             [integers(make, np.uint8, 5, 8), np.array(3, np.int64), make.floats(5, 1)],
+             fixed=fixed, quantize_axis=1, **more)
+    make.add("gather_blocks_part", op, [integers(make, np.uint8, 5, 12), rows, make.floats(5, 2)],
+             fixed=fixed, quantize_axis=1, **more)
+    make.add("gather_blocks_3d", op,
+             [integers(make, np.uint8, 5, 2, 16), rows, make.floats(5, 2, 2)], fixed=fixed,
+             quantize_axis=2, **more)
+    make.add("gather_blocks_f16", op,
+             [integers(make, np.uint8, 5, 8), rows, make.floats(5, 1).astype(np.float16)],
+             fixed=fixed, quantize_axis=1, **more)
+
+
 GROUPS = (elementwise, pools, products, gemms, n_bits, gathers, attentions, embeddings,
-          convolutions, recurrent, linear)
+          convolutions, recurrent, linear, shapes)
