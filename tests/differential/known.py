@@ -39,6 +39,8 @@ def not_as_reference(node: onnx.NodeProto, read: list[np.ndarray | None], opset:
         return "bounds that aren't given hold infinities"
     if name == "ReduceMean" and x.dtype not in FLOATS and x.size == 0:
         return "a mean of no integers is 0"
+    if name == "Resize" and attribute(node, "mode", b"nearest") == b"nearest":
+        return "positions are counted in f32"
     if name == "Resize" and attribute(node, "coordinate_transformation_mode") == b"pytorch_half_pixel" and (
             any(int(n * s) == 1 for n, s in zip(x.shape, read[2] if len(read) > 2 and read[2] is not None else []))
             or len(read) > 3 and read[3] is not None and 1 in read[3]):
@@ -122,7 +124,7 @@ SQUARED = ("LpPool", "GlobalLpPool", "SimplifiedLayerNormalization", "SkipLayerN
            "BatchNormalization")
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "ReduceSum", "ReduceMean", "CumSum",
             "AveragePool", "GlobalAveragePool", "Mean", "Sum", "ReduceL1", "ReduceLogSum", "LSTM", "GRU",
-            "RNN", "FusedMatMul", "FusedGemm", "FusedConv", "Attention", "MultiHeadAttention")
+            "RNN", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "FusedMatMul", "FusedGemm", "FusedConv", "Attention", "MultiHeadAttention")
 
 
 def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: float) -> str:

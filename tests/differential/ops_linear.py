@@ -199,8 +199,8 @@ def _global_pool(name: str) -> None:
 for _name in ("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool"):
     _global_pool(_name)
 
-# Functions of gates, with the parameters that each may take; the defaults come first.
-_ACTIVATIONS = ("Sigmoid", "Tanh", "Relu")
+# Functions of gates; their parameters are the defaults.
+_ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus", "HardSigmoid", "Elu", "LeakyRelu")
 _RECURRENT = {"LSTM": (4, 3, ("Sigmoid", "Tanh", "Tanh")), "GRU": (3, 2, ("Sigmoid", "Tanh")),
               "RNN": (1, 1, ("Tanh",))}
 

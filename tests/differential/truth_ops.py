@@ -182,7 +182,9 @@ def _sigmoid(x):
 
 _FUNCTIONS = {"Sigmoid": _sigmoid, "Tanh": np.tanh, "Relu": lambda x: np.maximum(x, 0),
               "Softsign": lambda x: x / (1 + np.abs(x)), "Softplus": lambda x: np.logaddexp(0.0, x),
-              "HardSigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1)}
+              "HardSigmoid": lambda x: np.clip(0.2 * x + 0.5, 0, 1),
+              "Elu": lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x),
+              "LeakyRelu": lambda x: np.where(x < 0, 0.01 * x, x)}
 
 
 def recurrent(kind: str):
