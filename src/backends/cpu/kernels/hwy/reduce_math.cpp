@@ -1,5 +1,6 @@
 #include "reduce_math.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -334,7 +335,22 @@ struct Moments {
   float rest = 0;     ///< of the mean, beyond its rounding: much, beside the deviation, far from 0
   float inverse = 1;  ///< 1 / sqrt(variance + epsilon)
   float shift() const { return rest * inverse; }
+  bool is_far() const { return rest != 0; }
 };
+
+/// The mean of x - mean.
+inline float rest_of(const float* x, std::int64_t count, float mean) {
+  const D d;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  V sum = hn::Zero(d);
+  for (std::int64_t i = 0; i < count; i += lanes) {
+    const std::int64_t left = count - i < lanes ? count - i : lanes;
+    const auto own = hn::FirstN(d, static_cast<std::size_t>(left));
+    sum =
+        hn::Add(sum, hn::IfThenElseZero(own, hn::Sub(load_part(d, x + i, left), hn::Set(d, mean))));
+  }
+  return all_lanes<Sum>(d, sum) / static_cast<float>(count);
+}
 
 HWY_INLINE Moments moments_of(const float* x, std::int64_t count, float mean, float epsilon) {
   const D d;
@@ -344,8 +360,6 @@ HWY_INLINE Moments moments_of(const float* x, std::int64_t count, float mean, fl
   V sum1 = hn::Zero(d);
   V sum2 = hn::Zero(d);
   V sum3 = hn::Zero(d);
-  V rest0 = hn::Zero(d);
-  V rest1 = hn::Zero(d);
   std::int64_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const V x0 = hn::Sub(hn::LoadU(d, x + i), vmean);
@@ -356,26 +370,26 @@ HWY_INLINE Moments moments_of(const float* x, std::int64_t count, float mean, fl
     sum1 = hn::MulAdd(x1, x1, sum1);
     sum2 = hn::MulAdd(x2, x2, sum2);
     sum3 = hn::MulAdd(x3, x3, sum3);
-    rest0 = hn::Add(rest0, hn::Add(x0, x1));
-    rest1 = hn::Add(rest1, hn::Add(x2, x3));
   }
   for (; i < count; i += lanes) {
     const std::int64_t left = count - i < lanes ? count - i : lanes;
     const auto rest = hn::FirstN(d, static_cast<std::size_t>(left));
     const V x0 = hn::IfThenElseZero(rest, hn::Sub(load_part(d, x + i, left), vmean));
     sum0 = hn::MulAdd(x0, x0, sum0);
-    rest0 = hn::Add(rest0, x0);
   }
   const V squares = hn::Add(hn::Add(sum0, sum1), hn::Add(sum2, sum3));
-  const auto size = static_cast<float>(count);
-  const float found = all_lanes<Sum>(d, hn::Add(rest0, rest1)) / size;
-  const float rest = std::isfinite(found) ? found : 0;  // an infinite mean has none
-  const float variance = all_lanes<Sum>(d, squares) / size - rest * rest;
-  return {mean, rest, 1.0f / std::sqrt((variance < 0 ? 0 : variance) + epsilon)};
+  const float variance = all_lanes<Sum>(d, squares) / static_cast<float>(count);
+  const float inverse = 1.0f / std::sqrt(variance + epsilon);
+  // Nearer to 0, what the mean lost is within the rounding of the result. No number isn't farther.
+  constexpr float kFar = 16;
+  if (!(std::abs(mean) * inverse > kFar)) return {mean, 0, inverse};
+  const float rest = rest_of(x, count, mean);
+  const float centred = variance - rest * rest;
+  return {mean, rest, 1.0f / std::sqrt((centred < 0 ? 0 : centred) + epsilon)};
 }
 
 /// One vector's width of so many rows, from their moments on.
-template <bool kWhole>
+template <bool kWhole, bool kFar>
 HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::int64_t left,
                               const Moments* moments) {
   const D d;
@@ -387,7 +401,8 @@ HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::in
   for (std::int64_t r = 0; r < rows.count; ++r) {
     const Moments& own = moments[r];
     const V x = hn::Sub(load(rows.x + r * rows.size + i), hn::Set(d, own.mean));
-    const V unit = hn::MulSub(x, hn::Set(d, own.inverse), hn::Set(d, own.shift()));
+    const V inverse = hn::Set(d, own.inverse);
+    const V unit = kFar ? hn::MulSub(x, inverse, hn::Set(d, own.shift())) : hn::Mul(x, inverse);
     const V y = hn::MulAdd(unit, scale, bias);
     if constexpr (kWhole) {
       hn::StoreU(y, d, rows.y + r * rows.size + i);
@@ -397,8 +412,19 @@ HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::in
   }
 }
 
-void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* inverses) {
+template <bool kFar>
+HWY_INLINE void scale_rows(const LayerNormRows& rows, const Moments* moments) {
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(D()));
+  std::int64_t i = 0;
+  for (; i + lanes <= rows.size; i += lanes) {
+    scale_columns<true, kFar>(rows, i, lanes, moments);
+  }
+  if (i < rows.size) {
+    scale_columns<false, kFar>(rows, i, rows.size - i, moments);
+  }
+}
+
+void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* inverses) {
   for_groups(all.count, all.size, [&](std::int64_t first, std::int64_t count) HWY_ATTR {
     LayerNormRows rows = all;
     rows.x += first * rows.size;
@@ -411,12 +437,12 @@ void layer_norm(const LayerNormRows& all, float epsilon, float* means, float* in
     for (std::int64_t r = 0; r < count; ++r) {
       group[r] = moments_of(rows.x + r * rows.size, rows.size, group[r].mean, epsilon);
     }
-    std::int64_t i = 0;
-    for (; i + lanes <= rows.size; i += lanes) {
-      scale_columns<true>(rows, i, lanes, group);
-    }
-    if (i < rows.size) {
-      scale_columns<false>(rows, i, rows.size - i, group);
+    const bool is_far =
+        std::any_of(group, group + count, [](const Moments& own) { return own.is_far(); });
+    if (is_far) {
+      scale_rows<true>(rows, group);
+    } else {
+      scale_rows<false>(rows, group);
     }
     for (std::int64_t r = 0; r < count; ++r) {
       if (means != nullptr) means[first + r] = group[r].mean + group[r].rest;
