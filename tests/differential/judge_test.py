@@ -1,5 +1,7 @@
 """The judge is judged: it must see what is wrong, and let pass what is rounding."""
 
+import os
+import time
 import unittest
 
 import numpy as np
@@ -14,6 +16,7 @@ from reference import Double
 from server import Answer
 from shrink import shrink
 from values import BF16, BOOL, F16, F32, F64, I64, tensor
+from workers import Lost, apart, work_off
 
 
 def chain(*steps: tuple, x: np.ndarray) -> Case:
@@ -169,6 +172,62 @@ class Known(unittest.TestCase):
         large = np.array([[3e38]], np.float32)
         self.assertTrue(known.overflows(gemm, [large, np.array([[2]], np.float32)], 3.4e38))
         self.assertFalse(known.overflows(gemm, [large / 1e3, np.array([[2]], np.float32)], 3.4e38))
+
+
+def fragile(number: int, careful: bool) -> dict:
+    """Work that ends its process, always or when it is in a hurry, or takes for ever."""
+    if number == 1 or (number == 2 and not careful):
+        os._exit(3)
+    if number == 3:
+        time.sleep(60)
+    return {"number": number, "careful": careful}
+
+
+class Workers(unittest.TestCase):
+    def test_what_ends_or_hangs_costs_its_number_alone(self):
+        found = work_off(range(8), 2, 0.5, lambda: None, fragile,
+                         lambda number, why: {"number": number, "why": why})
+        self.assertEqual({record["number"]: record for record in found}, {
+            **{n: {"number": n, "careful": False} for n in (0, 4, 5, 6, 7)},
+            1: {"number": 1, "why": "ended with 3"}, 2: {"number": 2, "careful": True},
+            3: {"number": 3, "why": "took too long"}})
+
+    def test_a_process_apart_gives_its_result_its_error_or_none(self):
+        self.assertEqual(apart(5, divmod, 7, 2), (3, 1))
+        with self.assertRaises(ZeroDivisionError):
+            apart(5, divmod, 7, 0)
+        with self.assertRaisesRegex(Lost, "ended with 3"):
+            apart(5, os._exit, 3)
+        with self.assertRaisesRegex(Lost, "no answer within 0.1 s"):
+            apart(0.1, time.sleep, 60)
+
+
+class Truth(unittest.TestCase):
+    def test_what_the_evaluator_has_not(self):
+        b = Builder(np.random.default_rng(0), 13, F32)
+        x = b.add(np.array([[1.0, 2.0], [3.0, 5.0]], np.float32))
+        gelu = b.node("QuickGelu", [x], domain="com.microsoft", made=[(F32, (2, 2))], alpha=1.0)[0]
+        cut = b.node("Slice", [x, b.const([-9]), b.const([-9]), b.const([1]), b.const([-1])],
+                     made=[(F32, (2, 1))])[0]
+        b.case.outputs = [gelu.name, cut.name]
+        found = Double(b.case).run()
+        np.testing.assert_allclose(found[gelu.name], x_sigmoid(np.array([[1, 2], [3, 5]])), rtol=1e-15)
+        np.testing.assert_array_equal(found[cut.name], [[1], [3]])
+
+    def test_small_kernels_are_padded_as_the_text_says(self):
+        b = Builder(np.random.default_rng(0), 13, F32)
+        x = b.add(np.array([[[1.0, 2.0]]], np.float32))
+        y = b.node("ConvTranspose", [x, b.const([[[1.0]]], F32)], made=[(F32, (1, 1, 6))], strides=[3],
+                   auto_pad="SAME_UPPER")[0]
+        b.case.outputs = [y.name]
+        right = np.array([[[1, 0, 0, 2, 0, 0]]], np.float32)
+        self.assertEqual(verdict(b.case, right).kind, "equal")
+        self.assertEqual(verdict(b.case, right[:, :, ::-1].copy()).kind, "differs")
+        self.assertEqual(verdict(b.case, right[:, :, :4]).kind, "differs")
+
+
+def x_sigmoid(x):
+    return x / (1 + np.exp(-x))
 
 
 if __name__ == "__main__":
