@@ -397,7 +397,8 @@ HWY_INLINE void scale_columns(const LayerNormRows& rows, std::int64_t i, std::in
     return kWhole ? hn::LoadU(d, from) : load_part(d, from, left);
   };
   const V scale = load(rows.scale + i);
-  const V bias = rows.bias == nullptr ? hn::Zero(d) : load(rows.bias + i);
+  // -0 changes nothing, not even the sign of a 0.
+  const V bias = rows.bias == nullptr ? hn::Set(d, -0.0f) : load(rows.bias + i);
   for (std::int64_t r = 0; r < rows.count; ++r) {
     const Moments& own = moments[r];
     const V x = hn::Sub(load(rows.x + r * rows.size + i), hn::Set(d, own.mean));
@@ -456,8 +457,8 @@ void instance_norm(const float* x, float scale, float bias, float* y, std::int64
   const D d;
   const Moments moments = moments_of(x, count, mean_of(x, count), epsilon);
   affine(x, y, count, hn::Set(d, 1.0f), hn::Set(d, -moments.mean));
-  affine(y, y, count, hn::Set(d, moments.inverse * scale),
-         hn::Set(d, bias - moments.shift() * scale));
+  if (moments.is_far()) affine(y, y, count, hn::Set(d, 1.0f), hn::Set(d, -moments.rest));
+  affine(y, y, count, hn::Set(d, moments.inverse * scale), hn::Set(d, bias));
 }
 
 }  // namespace

@@ -221,6 +221,20 @@ TEST(Normalize, AnInfiniteMeanIsInfinite) {
   EXPECT_EQ(y[4], 0);
 }
 
+TEST(Normalize, KeepsTheSignsOfZeroAndOfInfiniteScales) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float one = 1, scale = -2;
+  float y = 1;
+  row_fns().layer_norm(
+      {.x = &one, .scale = &scale, .bias = nullptr, .y = &y, .count = 1, .size = 1}, 1e-5F, nullptr,
+      nullptr);
+  EXPECT_TRUE(y == 0 && std::signbit(y));
+  const std::vector<float> x{1, 2};
+  std::vector<float> z(2);
+  row_fns().instance_norm(x.data(), -kInfinity, 1, z.data(), 2, 1e-5F);
+  EXPECT_EQ(z, (std::vector<float>{kInfinity, -kInfinity}));
+}
+
 // The mean of these has no bits for what they differ in.
 TEST(Normalize, FarFromZero) {
   const Range far{.low = 1e6, .high = 1e6 + 2};
