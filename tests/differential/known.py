@@ -93,6 +93,8 @@ def open_result(node: onnx.NodeProto, read: list[np.ndarray | None], made: np.dt
     if name.startswith("Scatter") and attribute(node, "reduction") in (b"min", b"max") and any(
             np.isnan(a.astype(np.float64)).any() for a in (x, read[2])):
         return "the order of NaN"
+    if name == "ReduceMean" and x.dtype not in FLOATS and float(np.abs(x.astype(np.float64)).sum()) > 2.0**53:
+        return "a mean of integers with more digits than a double"
     if name == "Range" and len(read) == 3 and read[2] == 0:
         return "a range without a step"
     return ""
@@ -124,7 +126,7 @@ SQUARED = ("LpPool", "GlobalLpPool", "SimplifiedLayerNormalization", "SkipLayerN
            "BatchNormalization")
 PRODUCTS = ("MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "ReduceSum", "ReduceMean", "CumSum",
             "AveragePool", "GlobalAveragePool", "Mean", "Sum", "ReduceL1", "ReduceLogSum", "LSTM", "GRU",
-            "RNN", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "FusedMatMul", "FusedGemm", "FusedConv", "Attention", "MultiHeadAttention")
+            "RNN", "RotaryEmbedding", "SoftmaxCrossEntropyLoss", "NegativeLogLikelihoodLoss", "FusedMatMul", "FusedGemm", "FusedConv", "Attention", "MultiHeadAttention")
 
 
 def overflows(node: onnx.NodeProto, read: list[np.ndarray | None], largest: float) -> str:

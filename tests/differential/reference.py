@@ -141,6 +141,11 @@ def _nearest(session: ReferenceEvaluator, node: onnx.NodeProto, feeds: dict) -> 
     return x.reshape(-1)[np.rint(places).astype(np.int64)]
 
 
+def _signs(noise: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Of elements: all alike, or each its own."""
+    return noise.choice([-1.0, 1.0], shape if noise.random() < 0.5 else ())
+
+
 def _kept(node: onnx.NodeProto, array: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """In float64, or the integers of the model; those that are interpolated are made integers later."""
     if dtype in FLOATS or node.op_type in ("Resize", "Upsample"):
@@ -199,7 +204,7 @@ class Double:
             for name, array in zip((n for n in node.output if n), self._results(node, session, feeds)):
                 dtype = self._case.types[name].dtype
                 if noise is not None and node.op_type in OPEN_ZEROS and array.dtype == F64:
-                    array = np.where(array == 0, np.copysign(array, noise.choice([-1.0, 1.0], array.shape)), array)
+                    array = np.where(array == 0, np.copysign(array, _signs(noise, array.shape)), array)
                 if noise is not None and inexact:
                     array = self._disturb(node, name, array, noise, result=True)
                     if qualified(node) in OF_OPERAND:
